@@ -1,0 +1,117 @@
+"""May these two runs be compared? Refuses, naming what differs and where."""
+
+from __future__ import annotations
+
+from lm_eval_illusion.errors import IllusionError
+from lm_eval_illusion.report.runs import Run
+
+__all__ = ["check_comparable", "check_halves"]
+
+
+def check_halves(run: Run) -> None:
+    """All halves of an item saw the same prompt up to the answer.
+
+    Raises:
+        IllusionError: Two conditions of one item have different prompt hashes.
+    """
+    first: dict[str, tuple[str, str]] = {}
+    for condition in sorted(run.halves):
+        for item_id, record in sorted(run.halves[condition].items()):
+            task, prompt = first.setdefault(item_id, (record.task, record.prompt_hash))
+            if prompt != record.prompt_hash:
+                raise IllusionError(
+                    f"{run.results_file}: item {item_id} saw different prompts in {task} and {record.task} (prompt_hash "
+                    f"{prompt[:12]} and {record.prompt_hash[:12]}); the halves of a pair must share theirs: run all tasks "
+                    "of a pair in one lm_eval call with one --num_fewshot"
+                )
+
+
+def check_comparable(first: Run, other: Run) -> None:
+    """Two runs asked the same questions in the same words.
+
+    Raises:
+        IllusionError: Tasks, versions, shots, chat template, system instruction, generation settings, documents or
+            prompts differ, or a run's scores are NaN throughout.
+    """
+    where = f"{first.path} and {other.path}"
+    if set(first.tasks) != set(other.tasks):
+        only = [
+            f"only in {run.path}: {', '.join(sorted(set(run.tasks) - set(rest.tasks)))}"
+            for run, rest in ((first, other), (other, first))
+            if set(run.tasks) - set(rest.tasks)
+        ]
+        raise IllusionError(f"different tasks in {where} ({'; '.join(only)}); run both with the same --tasks")
+    for name in sorted(first.tasks):
+        one, two = first.tasks[name], other.tasks[name]
+        if one.version != two.version:
+            raise IllusionError(
+                f"task {name} has version {one.version} in {first.path} and {two.version} in {other.path}: not comparable; "
+                "run both with one version of lm-eval-illusion"
+            )
+        if one.num_fewshot != two.num_fewshot:
+            raise IllusionError(
+                f"task {name} had {one.num_fewshot} demonstrations in {first.path} and {two.num_fewshot} in {other.path}; "
+                "run both with the same --num_fewshot"
+            )
+    for what, option, one_fact, two_fact in _settings(first, other):
+        if one_fact != two_fact:
+            raise IllusionError(
+                f"{what} differs: {_shown(one_fact)} in {first.path}, {_shown(two_fact)} in {other.path}; "
+                f"run both with the same {option}"
+            )
+    for run in (first, other):
+        _check_scores(run)
+    _check_items(first, other)
+
+
+def _settings(first: Run, other: Run) -> list[tuple[str, str, object, object]]:
+    one, two = first.facts, other.facts
+    rows: list[tuple[str, str, object, object]] = [
+        ("chat template", "--apply_chat_template and tokenizer", one.chat_template, two.chat_template),
+        ("system instruction", "--system_instruction", one.system_instruction, two.system_instruction),
+        ("generation settings", "--gen_kwargs", one.gen_kwargs, two.gen_kwargs),
+    ]
+    if max(task.num_fewshot for task in first.tasks.values()):
+        rows.append(
+            ("few-shot layout", "--fewshot_as_multiturn", bool(one.fewshot_as_multiturn), bool(two.fewshot_as_multiturn))
+        )
+    if one.enable_thinking is not None and two.enable_thinking is not None:
+        rows.append(("enable_thinking", "enable_thinking in --model_args", one.enable_thinking, two.enable_thinking))
+    return rows
+
+
+def _shown(fact: object) -> str:
+    text = "none" if fact is None else str(fact)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _check_scores(run: Run) -> None:
+    for condition in sorted(run.halves):
+        records = run.halves[condition].values()
+        if all(r.half.invalid_reason == "non_finite" and not r.half.valid for r in records):
+            task = min(r.task for r in records)
+            raise IllusionError(
+                f"{run.results_file}: all {len(records)} {condition} scores are NaN (first task {task}): the model is broken in "
+                "this dtype; run it again with dtype=float32 in --model_args, or at a lower sparsity"
+            )
+
+
+def _check_items(first: Run, other: Run) -> None:
+    for condition in sorted(first.halves):
+        theirs = other.halves.get(condition, {})
+        for item_id, record in sorted(first.halves[condition].items()):
+            match = theirs.get(item_id)
+            if match is None:
+                continue
+            if match.doc_hash != record.doc_hash:
+                raise IllusionError(
+                    f"task {record.task}, item {item_id}: the document differs between {first.path} and {other.path} (doc_hash "
+                    f"{record.doc_hash[:12]} and {match.doc_hash[:12]}); run both on the same data (LM_EVAL_ILLUSION_DATA) "
+                    "with the same illusion_seed"
+                )
+            if match.prompt_hash != record.prompt_hash:
+                raise IllusionError(
+                    f"task {record.task}, item {item_id}: the prompt differs between {first.path} and {other.path} (prompt_hash "
+                    f"{record.prompt_hash[:12]} and {match.prompt_hash[:12]}); run both with the same --num_fewshot, "
+                    "--apply_chat_template, --system_instruction and tokenizer"
+                )

@@ -1,0 +1,101 @@
+"""The `illusion` metric of one sample record, typed: one half (one condition) of an item as one model answered it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
+
+__all__ = ["CONDITIONS", "MATCHERS", "NORMALISERS", "RECORD_SCHEMA", "ChoiceHalf", "GenerationHalf", "Half", "parse_half"]
+
+RECORD_SCHEMA = 1
+"""Version of the sample record's `illusion` metric that this package reads."""
+
+CONDITIONS: dict[str, str] = {
+    "mc": "multiple choice, near options",
+    "mc_far": "multiple choice, far options",
+    "gen": "open generation",
+}
+"""Conditions the report knows, with their names in words."""
+
+NORMALISERS = ("chars", "sum", "bytes", "pmi")
+"""Ways to normalise a choice's log-probability; the first one defines R."""
+
+MATCHERS = ("standard", "exact", "f1", "contained")
+"""Ways to match an answer with the golds; the first one defines G."""
+
+
+class _Common(BaseModel):
+    """Fields of every half."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    schema_: Annotated[Literal[1], Field(alias="schema")]
+    item_id: Annotated[str, Field(min_length=1)]
+    dataset: str
+    language: str
+    cluster: str
+    passage_sha256: str | None = None
+    valid: bool
+    invalid_reason: str | None = None
+    fits: bool | None = None
+
+
+class ChoiceHalf(_Common):
+    """Multiple choice: the model scored every option."""
+
+    condition: Literal["mc", "mc_far"]
+    choices: list[str] = []
+    gold: int = 0
+    sources: list[str] = []
+    logprobs: list[float | None] = []
+    logprobs_unconditional: list[float | None] | None = None
+    right: dict[str, bool | None] = {}
+    picked: int | None = None
+    first_token_rank: int | None = None
+    flags: dict[str, bool | None] = {}
+
+    @model_validator(mode="after")
+    def _complete(self) -> ChoiceHalf:
+        if self.valid and self.right.get("chars") is None:
+            raise ValueError("a valid multiple-choice record needs right.chars")
+        if self.valid and (len(self.choices) < 2 or not 0 <= self.gold < len(self.choices)):
+            raise ValueError(f"gold {self.gold} does not index {len(self.choices)} choices (at least 2 are needed)")
+        return self
+
+
+class GenerationHalf(_Common):
+    """Open generation: the model wrote an answer."""
+
+    condition: Literal["gen"]
+    answers: list[str] = []
+    gold_text: str = ""
+    answer: str = ""
+    right: dict[str, bool | None] = {}
+    f1: float | None = None
+    char_f1: float | None = None
+    flags: dict[str, bool | None] = {}
+
+    @model_validator(mode="after")
+    def _complete(self) -> GenerationHalf:
+        if self.valid and self.right.get("standard") is None:
+            raise ValueError("a valid generation record needs right.standard")
+        return self
+
+
+Half = ChoiceHalf | GenerationHalf
+_ADAPTER: TypeAdapter[ChoiceHalf | GenerationHalf] = TypeAdapter(
+    Annotated[ChoiceHalf | GenerationHalf, Field(discriminator="condition")]
+)
+
+
+def parse_half(metric: object) -> Half:
+    """Check and type one `illusion` metric.
+
+    Args:
+        metric: What the sample file held under `illusion`.
+
+    Raises:
+        pydantic.ValidationError: Missing or mistyped fields; the caller names file and line.
+    """
+    return _ADAPTER.validate_python(metric)

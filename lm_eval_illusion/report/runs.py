@@ -1,0 +1,79 @@
+"""What a run was: plain facts read from a results file, free of the harness's layout."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lm_eval_illusion.report.halves import Half
+
+__all__ = ["Document", "HalfRecord", "Run", "RunFacts", "TaskFacts"]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFacts:
+    """One task of a run."""
+
+    name: str
+    version: str
+    """Task version as text; a changed task is not comparable."""
+    num_fewshot: int
+    records: int
+    """Sample records read."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    """How the run was made. None means that the results file does not say."""
+
+    model: str
+    model_args: str
+    date: float | None
+    harness_version: str | None
+    transformers_version: str | None
+    system_instruction: str | None
+    chat_template: str | None
+    """The template's SHA-256 (None: no chat template)."""
+    fewshot_as_multiturn: bool | None
+    gen_kwargs: str | None
+    limit: float | None
+    use_cache: str | None
+    batch_size: str | None
+    device: str | None
+    enable_thinking: bool | None
+    receipt: Mapping[str, Any] | None
+    """The pruning receipt, None for a dense model or another backend."""
+
+
+@dataclass(frozen=True, slots=True)
+class HalfRecord:
+    """One half of an item with what proves that two runs saw the same thing."""
+
+    task: str
+    doc_hash: str
+    prompt_hash: str
+    half: Half
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """The question itself, for the items file and leak measures."""
+
+    question: str
+    passage: str
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run: facts, tasks and the halves, keyed by condition and item id."""
+
+    path: Path
+    """As the user named it."""
+    results_file: Path
+    facts: RunFacts
+    tasks: Mapping[str, TaskFacts]
+    halves: Mapping[str, Mapping[str, HalfRecord]]
+    """condition -> item_id -> half."""
+    documents: Mapping[str, Document] = field(default_factory=dict)
