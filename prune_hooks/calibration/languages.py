@@ -11,7 +11,7 @@ _ISO_639_1 = (
     "ja jv ka kk km kn ko ku ky la lb lo lt lv mg mi mk ml mn mr ms mt my nb ne nl nn no ny or pa pl ps pt qu ro ru rw "
     "sd si sk sl sm sn so sq sr st su sv sw ta te tg th ti tk tl tr tt ug uk ur uz vi xh yi yo zh zu"
 )
-
+CODES = frozenset(_ISO_639_1.split())
 """ISO 639-1 codes that are recognised in file names."""
 
 NAMES = {
