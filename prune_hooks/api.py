@@ -1,0 +1,183 @@
+"""`prune`: the one call that does the work, from spec to receipt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+import transformers
+from torch import nn
+
+from prune_hooks import __version__
+from prune_hooks.batches import fitting_rows, make_batches
+from prune_hooks.engine import Done, leave_dense, prune_along_walk, prune_without_inputs
+from prune_hooks.errors import PruneError
+from prune_hooks.phases import Phases
+from prune_hooks.receipt import Receipt, WeightRecord, count_zeros, hash_weights, whole_model_sparsity
+from prune_hooks.registry import get_allocation, get_method
+from prune_hooks.spec import PruneSpec
+from prune_hooks.statistics import Needs
+from prune_hooks.targets import Targets, Weight, find_targets
+
+_MAX_TEXT_HASHES = 5000
+
+
+def prune(
+    model: nn.Module, tokenizer: Any, spec: PruneSpec, *, progress: bool = True, batch_rows: int | None = None
+) -> Receipt:
+    """Prunes a transformers model in place, on the device its weights are on.
+
+    Args:
+        model: a causal or encoder-decoder language model with float32, float16 or bfloat16 weights in memory.
+        tokenizer: the model's; may be None with token rows, or for methods that need no calibration.
+        spec: what to do.
+        progress: show a progress bar over blocks.
+        batch_rows: calibration rows that go through a block at once; None: as many as the memory budget holds.
+
+    Returns:
+        The receipt.
+
+    Raises:
+        PruneError: before any weight is touched, for whatever the spec or the model make impossible; later, for NaN
+            or infinite values and Hessians that cannot be factorised, naming the layer.
+    """
+    method, rule = get_method(spec.method), get_allocation(spec.allocation)
+    targets = find_targets(model)
+    asked = 0.0 if method.name == "none" else spec.sparsity
+    if asked and spec.kept is not None:
+        targets.require_divisible(spec.kept[1])
+    shares = list(rule(targets, asked))
+    _require_shares(spec.allocation, targets, shares, asked)
+    weights = targets.weights()
+    device = weights[0].parameter.device
+    phases = Phases(device)
+    calibration: dict[str, Any] | None = None
+    with torch.no_grad(), _settled(model):
+        with phases.phase("check"):
+            _require_finite(weights)
+            before = count_zeros(weights)
+        if not asked:
+            done = leave_dense(weights)
+        elif method.needs is Needs.NOTHING:
+            with phases.phase("prune"):
+                done = prune_without_inputs(method, spec, targets, shares)
+        else:
+            with phases.phase("calibration"):
+                rows, calibration = _rows(spec, tokenizer)
+                fit = min(batch_rows or fitting_rows(model, targets, rows.shape[1], device), rows.shape[0])
+                calibration["batch_rows"] = fit
+                batches = make_batches(model, rows, fit)
+            with phases.phase("prune"):
+                done = prune_along_walk(model, method, spec, targets, shares, batches, progress)
+        with phases.phase("receipt"):
+            after = count_zeros(weights)
+            whole = whole_model_sparsity(model)
+            digest = hash_weights(weights)
+    records = _records(weights, before, after, done)
+    size = sum(weight.matrix().numel() for weight in weights)
+    return Receipt(
+        spec=spec.to_dict(),
+        spec_digest=spec.digest(),
+        sparsity_asked=asked,
+        sparsity_reached=sum(after) / size,
+        sparsity_masked=sum(record.masked for record in records) / size,
+        whole_model_sparsity=whole,
+        coverage=targets.coverage,
+        unreached=targets.unreached,
+        weights=records,
+        calibration=calibration,
+        weights_sha256=digest,
+        seconds=phases.seconds,
+        peak_memory=phases.peak_memory,
+        versions={
+            "torch": str(torch.__version__),
+            "transformers": str(transformers.__version__),
+            "prune_hooks": __version__,
+        },
+        device=str(device),
+        dtype=str(weights[0].parameter.dtype).removeprefix("torch."),
+    )
+
+
+@contextmanager
+def _settled(model: nn.Module) -> Iterator[None]:
+    """Evaluation mode and full float32 products (no TF32) for a while; both are put back."""
+    training = [module for module in model.modules() if module.training]
+    precision = torch.get_float32_matmul_precision()
+    model.eval()
+    torch.set_float32_matmul_precision("highest")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(precision)
+        for module in training:
+            module.training = True
+
+
+def _require_shares(name: str, targets: Targets, shares: Sequence[float], asked: float) -> None:
+    if len(shares) != len(targets.blocks) or not all(0 <= share < 1 for share in shares):
+        raise PruneError(
+            f"allocation {name!r} returned {len(shares)} sparsities {[round(share, 4) for share in shares][:4]}: "
+            f"expected {len(targets.blocks)}, one a block, each from 0 to below 1"
+        )
+    sizes = [sum(weight.matrix().numel() for weight in block.weights()) for block in targets.blocks]
+    mean = sum(size * share for size, share in zip(sizes, shares, strict=True)) / sum(sizes)
+    if abs(mean - asked) > 1e-6:
+        raise PruneError(
+            f"allocation {name!r} spreads a sparsity of {mean:.6f} over the blocks: expected the asked {asked:.6f}, "
+            "as the mean weighted by the blocks' sizes"
+        )
+
+
+def _require_finite(weights: Sequence[Weight]) -> None:
+    for weight in weights:
+        if not bool(torch.isfinite(weight.matrix()).all()):
+            raise PruneError(
+                f"{weight.name} holds NaN or infinite weights: expected finite ones; the checkpoint is damaged or was "
+                "converted to a dtype too small for it"
+            )
+
+
+def _rows(spec: PruneSpec, tokenizer: Any) -> tuple[torch.Tensor, dict[str, Any]]:
+    from prune_hooks.calibration import load_rows
+
+    loaded = load_rows(
+        spec.calibration,
+        tokenizer,
+        languages=spec.calibration_languages,
+        samples=spec.calibration_samples,
+        length=spec.calibration_length,
+        seed=spec.prune_seed,
+    )
+    facts = {
+        "source": loaded.source,
+        "digest": loaded.digest,
+        "rows": int(loaded.rows.shape[0]),
+        "length": int(loaded.rows.shape[1]),
+        "tokens_per_language": dict(loaded.tokens_per_language),
+        "text_hashes": list(loaded.text_hashes[:_MAX_TEXT_HASHES]),
+    }
+    return loaded.rows, facts
+
+
+def _records(
+    weights: Sequence[Weight], before: Sequence[int], after: Sequence[int], done: Done
+) -> tuple[WeightRecord, ...]:
+    records = []
+    for weight, zeros_before, zeros_after in zip(weights, before, after, strict=True):
+        out, width = weight.matrix().shape
+        outcome = done.outcomes[weight]
+        records.append(
+            WeightRecord(
+                weight.name,
+                (out, width),
+                zeros_before,
+                zeros_after,
+                outcome.masked,
+                outcome.damping,
+                weight in done.starved,
+            )
+        )
+    return tuple(records)

@@ -1,0 +1,70 @@
+"""Calibration rows to model inputs, and how many rows go through a block at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from prune_hooks.capture import Batch
+from prune_hooks.errors import PruneError
+from prune_hooks.targets import Targets
+
+CPU_BUDGET = 4 << 30
+"""Bytes of activations allowed at once on the CPU: fixed, so that results do not depend on the machine."""
+CUDA_SHARE = 0.25
+"""Share of the free device memory allowed for activations at once."""
+
+
+def make_batches(model: nn.Module, rows: torch.Tensor, batch_rows: int) -> list[Batch]:
+    """Splits token rows (n, length) int64 into model inputs.
+
+    An encoder-decoder reads the first half of a row in its encoder and the second half, shifted right, in its decoder.
+
+    Raises:
+        PruneError: for ids outside the vocabulary, or rows too short to split.
+    """
+    if rows.dim() != 2 or 0 in rows.shape or rows.is_floating_point():
+        raise PruneError(
+            f"calibration rows have shape {tuple(rows.shape)}, {rows.dtype}: expected (n, length) integers"
+        )
+    config: Any = model.config
+    vocabulary = int(model.get_input_embeddings().weight.shape[0])  # type: ignore[operator]
+    low, high = int(rows.min()), int(rows.max())
+    if low < 0 or high >= vocabulary:
+        raise PruneError(
+            f"calibration rows hold token {high if high >= vocabulary else low}: expected ids from 0 to "
+            f"{vocabulary - 1}; tokenise with this model's tokenizer"
+        )
+    batches: list[Batch] = []
+    for part in rows.split(batch_rows):  # type: ignore[no-untyped-call]
+        if not config.is_encoder_decoder:
+            batches.append({"input_ids": part})
+            continue
+        if part.shape[1] < 2:
+            raise PruneError("calibration rows of 1 token: an encoder-decoder needs at least 2, one for each half")
+        half = part.shape[1] // 2
+        start = torch.full((part.shape[0], 1), int(config.decoder_start_token_id), dtype=part.dtype)
+        batches.append({"input_ids": part[:, :half], "decoder_input_ids": torch.cat([start, part[:, half:-1]], dim=1)})
+    return batches
+
+
+def fitting_rows(model: nn.Module, targets: Targets, length: int, device: torch.device) -> int:
+    """Returns how many rows of `length` tokens fit the memory budget in one forward of one block, at least 1.
+
+    Counted per token: six copies of the hidden state, four of the widest inner activation, and, under eager attention,
+    the scores of all heads against all positions in the model's dtype and in float32; in a mixture of experts the inner
+    activation counts once for each expert a token visits.
+    """
+    config: Any = model.config.get_text_config()  # type: ignore[operator,union-attr]
+    itemsize = targets.weights()[0].parameter.element_size()
+    widest = max(max(weight.matrix().shape) for weight in targets.weights())
+    routed = int(getattr(config, "num_experts_per_tok", 1) or 1)
+    per_token = (6 * int(config.hidden_size) + 4 * widest * routed) * itemsize
+    if getattr(config, "_attn_implementation", "eager") == "eager":
+        per_token += int(config.num_attention_heads) * length * (itemsize + 4)
+    budget = float(CPU_BUDGET)
+    if device.type == "cuda":
+        budget = CUDA_SHARE * torch.cuda.mem_get_info(device)[0]
+    return max(1, int(budget // (per_token * length)))

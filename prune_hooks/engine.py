@@ -1,0 +1,83 @@
+"""Applies a method to all targets: at once where it needs no inputs, block by block along the walk where it does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from torch import nn
+from tqdm import tqdm
+
+from prune_hooks.capture import Batch
+from prune_hooks.errors import PruneError
+from prune_hooks.registry import Group, Method, Outcome
+from prune_hooks.sequential import prune_block
+from prune_hooks.spec import PruneSpec
+from prune_hooks.statistics import Statistics
+from prune_hooks.targets import Targets, Weight
+from prune_hooks.walk import walk
+
+
+@dataclass
+class Done:
+    """What became of each weight."""
+
+    outcomes: dict[Weight, Outcome] = field(default_factory=dict)
+    starved: set[Weight] = field(default_factory=set)
+    """Weights that no calibration token reached."""
+
+    def note(self, method: Method, group: tuple[Weight, ...], outcomes: Sequence[Outcome]) -> None:
+        """Enters a method's outcomes for a group."""
+        if len(outcomes) != len(group):
+            raise PruneError(
+                f"method {method.name!r} returned {len(outcomes)} outcomes for {len(group)} weights "
+                f"({group[0].name}, ...): expected one Outcome a weight, in order"
+            )
+        self.outcomes.update(zip(group, outcomes, strict=True))
+
+
+def leave_dense(weights: Iterable[Weight]) -> Done:
+    """Touches nothing: sparsity 0, or method "none"."""
+    return Done({weight: Outcome(masked=0) for weight in weights})
+
+
+def prune_without_inputs(method: Method, spec: PruneSpec, targets: Targets, shares: Sequence[float]) -> Done:
+    """Prunes weight by weight, or all in one group for a method that compares the whole model."""
+    done = Done()
+    if method.whole_model:
+        if len(set(shares)) > 1:
+            raise PruneError(
+                f"method {method.name!r} compares the whole model, but allocation {spec.allocation!r} gives blocks "
+                "different sparsities: expected allocation=uniform"
+            )
+        group = targets.weights()
+        done.note(method, group, method.prune(Group(group, None, shares[0], spec.kept, spec.prune_seed)))
+        return done
+    for block, share in zip(targets.blocks, shares, strict=True):
+        for weight in block.weights():
+            done.note(method, (weight,), method.prune(Group((weight,), None, share, spec.kept, spec.prune_seed)))
+    return done
+
+
+def prune_along_walk(
+    model: nn.Module,
+    method: Method,
+    spec: PruneSpec,
+    targets: Targets,
+    shares: Sequence[float],
+    batches: Sequence[Batch],
+    progress: bool,
+) -> Done:
+    """Prunes block by block with the statistics of each weight's inputs."""
+    done = Done()
+    steps = walk(model, targets, batches)
+    for step in tqdm(steps, "pruning", len(targets.blocks), unit="block", disable=not progress):
+        share = shares[step.index]
+
+        def prune(group: tuple[Weight, ...], statistics: Statistics, share: float = share) -> None:
+            done.note(method, group, method.prune(Group(group, statistics, share, spec.kept, spec.prune_seed)))
+            if statistics.starved:
+                done.starved.update(group)
+
+        prune_block(step, method.needs, spec.sequential, prune)
+    return done

@@ -1,0 +1,136 @@
+"""What was done: counted on the final tensors, hashed, and laid out as JSON or a short table."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from prune_hooks.targets import Weight
+
+SCHEMA = 1
+_CHUNK = 1 << 22
+"""Elements brought to the host at a time for hashing."""
+
+
+@dataclass(frozen=True)
+class WeightRecord:
+    """One pruned matrix."""
+
+    name: str
+    shape: tuple[int, int]
+    """(out, in)."""
+    zeros_before: int
+    zeros_after: int
+    """Exact zeros counted before and after; a checkpoint may hold zeros of its own."""
+    masked: int
+    """Entries in the mask."""
+    damping: float | None = None
+    """Share of the mean Hessian diagonal added, where a Hessian was used; above 0.01 the factorisation had failed."""
+    starved: bool = False
+    """True if no calibration token reached the matrix: it was pruned by magnitude."""
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """The record of one call of `prune`."""
+
+    spec: dict[str, Any]
+    spec_digest: str
+    sparsity_asked: float
+    sparsity_reached: float
+    """Share of exact zeros among the reached block weights."""
+    sparsity_masked: float
+    """Share of the reached block weights in the masks."""
+    whole_model_sparsity: float
+    """Share of exact zeros among all parameters, embeddings included."""
+    coverage: float
+    """Share of the blocks' weight matrices that were reached."""
+    unreached: dict[str, int]
+    """Matrices in blocks that stay dense (routers, unknown layers): name -> elements."""
+    weights: tuple[WeightRecord, ...]
+    calibration: dict[str, Any] | None
+    """Source, digest, rows, length, tokens per language, passage hashes, batch rows; None if the method needs none."""
+    weights_sha256: str
+    """SHA-256 over names, shapes, dtypes and bytes of the reached matrices."""
+    seconds: dict[str, float]
+    """Wall time of each phase."""
+    peak_memory: dict[str, int]
+    """Bytes at the end of each phase: peak device memory on CUDA, else the process's peak resident size so far."""
+    versions: dict[str, str]
+    device: str
+    dtype: str
+    schema: int = SCHEMA
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the receipt as JSON-able values."""
+        values = asdict(self)
+        values["weights"] = [
+            {key: value for key, value in record.items() if not (key in ("damping", "starved") and not value)}
+            | {"shape": list(record["shape"])}
+            for record in values["weights"]
+        ]
+        return values
+
+    def table(self) -> str:
+        """Returns the receipt in a few lines of plain text."""
+        method = f"{self.spec['method']}, {self.spec['pattern']}, {self.spec['allocation']}, {self.spec['sequential']}"
+        lines = [
+            ("method", method),
+            ("sparsity", f"{self.sparsity_reached:.4f} of block weights (asked {self.sparsity_asked:.4f}, "
+             f"masked {self.sparsity_masked:.4f}), {self.whole_model_sparsity:.4f} of the whole model"),
+            ("coverage", f"{self.coverage:.4f} of block weights in {len(self.weights)} matrices"
+             + (f", {len(self.unreached)} left dense" if self.unreached else "")),
+            ("calibration", self._calibration_line()),
+            ("weights sha256", self.weights_sha256[:16]),
+            ("device", f"{self.device}, {self.dtype}"),
+            ("seconds", ", ".join(f"{phase} {value:.1f}" for phase, value in self.seconds.items())),
+            ("peak memory", ", ".join(f"{phase} {value / 1e6:.0f} MB" for phase, value in self.peak_memory.items())),
+        ]  # fmt: skip
+        raised = [r for r in self.weights if r.damping is not None and r.damping > 0.011]
+        starved = [r for r in self.weights if r.starved]
+        if raised:
+            lines.append(("damping raised", f"{len(raised)} matrices, first {raised[0].name} ({raised[0].damping:g})"))
+        if starved:
+            lines.append(("starved", f"{len(starved)} matrices, first {starved[0].name}"))
+        return "\n".join(f"{label:<15} {text}" for label, text in lines)
+
+    def _calibration_line(self) -> str:
+        if self.calibration is None:
+            return "none needed"
+        c = self.calibration
+        shares = ", ".join(f"{language} {count}" for language, count in c["tokens_per_language"].items())
+        return f"{c['source']}: {c['rows']} x {c['length']} tokens" + (f" ({shares})" if shares else "")
+
+
+def count_zeros(weights: Iterable[Weight]) -> list[int]:
+    """Returns the number of exact zeros in each matrix."""
+    counts = []
+    for weight in weights:
+        matrix = weight.matrix()
+        counts.append(matrix.numel() - int(torch.count_nonzero(matrix)))
+    return counts
+
+
+def whole_model_sparsity(model: nn.Module) -> float:
+    """Returns the share of exact zeros among all parameters, tied ones counted once."""
+    total = zeros = 0
+    for parameter in model.parameters():
+        total += parameter.numel()
+        zeros += parameter.numel() - int(torch.count_nonzero(parameter))
+    return zeros / total
+
+
+def hash_weights(weights: Iterable[Weight]) -> str:
+    """Returns the SHA-256 (hex) over the matrices, brought to the host a few megabytes at a time."""
+    digest = hashlib.sha256()
+    for weight in weights:
+        matrix = weight.matrix()
+        digest.update(f"{weight.name} {tuple(matrix.shape)} {matrix.dtype}".encode())
+        for rows in torch.split(matrix, max(1, _CHUNK // matrix.shape[1])):
+            digest.update(rows.contiguous().view(torch.uint8).cpu().numpy().data)
+    return digest.hexdigest()

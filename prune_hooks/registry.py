@@ -1,0 +1,138 @@
+"""Name -> method and name -> allocation rule: explicit tables, open to a user's own by "module:attribute"."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, cast
+
+import torch
+
+from prune_hooks import masks
+from prune_hooks.errors import PruneError
+from prune_hooks.statistics import Needs, Statistics
+from prune_hooks.targets import Targets, Weight
+
+
+@dataclass(frozen=True)
+class Group:
+    """Weights to prune in one call: all read the same input, or (whole_model methods) all there are."""
+
+    weights: tuple[Weight, ...]
+    statistics: Statistics | None
+    """Of the shared input; None if the method needs nothing."""
+    sparsity: float
+    kept: tuple[int, int] | None
+    """(n, m) of an n:m pattern, None when unstructured."""
+    seed: int
+
+    def choose(self, score: torch.Tensor, within: str) -> torch.Tensor:
+        """Returns the mask for a score (out, in): the pattern if there is one, else the lowest by "row" or "matrix"."""
+        if self.kept is not None:
+            return masks.run_mask(score, *self.kept)
+        rule = {"row": masks.row_mask, "matrix": masks.matrix_mask}[within]
+        return rule(score, self.sparsity)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a method did to one weight."""
+
+    masked: int
+    """Entries in the mask."""
+    damping: float | None = None
+    """Share of the mean Hessian diagonal that had to be added, where a Hessian was used."""
+
+
+PruneFunction = Callable[[Group], "list[Outcome]"]
+AllocationRule = Callable[[Targets, float], "Sequence[float]"]
+"""Targets and the asked sparsity -> one sparsity a block, whose mean weighted by weights is the asked one."""
+
+
+@dataclass(frozen=True)
+class Method:
+    """A pruning method: what it needs to know, and how it changes a group of weights in place."""
+
+    name: str
+    needs: Needs
+    prune: PruneFunction
+    """Writes zeros (and updates) into the weights' matrices; one outcome a weight, in order."""
+    whole_model: bool = False
+    """True if it must see all weights in one group."""
+
+
+_METHODS: dict[str, Method] = {}
+_ALLOCATIONS: dict[str, AllocationRule] = {}
+
+
+def register_method(
+    name: str, needs: Needs = Needs.NOTHING, whole_model: bool = False
+) -> Callable[[PruneFunction], Method]:
+    """Makes a function a `Method` and enters it under `name`; a taken name is a PruneError."""
+
+    def enter(function: PruneFunction) -> Method:
+        if name in _METHODS:
+            raise PruneError(f"method {name!r} is registered twice: expected a new name besides {method_names()}")
+        _METHODS[name] = Method(name, needs, function, whole_model)
+        return _METHODS[name]
+
+    return enter
+
+
+def register_allocation(name: str) -> Callable[[AllocationRule], AllocationRule]:
+    """Enters an allocation rule under `name`; a taken name is a PruneError."""
+
+    def enter(rule: AllocationRule) -> AllocationRule:
+        if name in _ALLOCATIONS:
+            raise PruneError(f"allocation {name!r} is registered twice: expected a name besides {allocation_names()}")
+        _ALLOCATIONS[name] = rule
+        return rule
+
+    return enter
+
+
+def method_names() -> list[str]:
+    """Returns the names of all registered methods, sorted."""
+    import_module("prune_hooks.methods")
+    return sorted(_METHODS)
+
+
+def allocation_names() -> list[str]:
+    """Returns the names of all registered allocation rules, sorted."""
+    import_module("prune_hooks.allocation")
+    return sorted(_ALLOCATIONS)
+
+
+def get_method(name: str) -> Method:
+    """Returns the method of that name, or the `Method` at "module:attribute"."""
+    known = method_names()
+    if name in known:
+        return _METHODS[name]
+    if ":" in name:
+        method = _load(name)
+        if isinstance(method, Method):
+            return method
+        raise PruneError(f"method {name!r} is a {type(method).__name__}: expected a function under @register_method")
+    raise PruneError(f'unknown method {name!r}: expected one of {", ".join(known)}, or "module:attribute"')
+
+
+def get_allocation(name: str) -> AllocationRule:
+    """Returns the allocation rule of that name, or the function at "module:attribute"."""
+    known = allocation_names()
+    if name in known:
+        return _ALLOCATIONS[name]
+    if ":" in name:
+        rule = _load(name)
+        if callable(rule):
+            return cast(AllocationRule, rule)
+        raise PruneError(f"allocation {name!r} is a {type(rule).__name__}: expected a function (targets, sparsity)")
+    raise PruneError(f'unknown allocation {name!r}: expected one of {", ".join(known)}, or "module:attribute"')
+
+
+def _load(address: str) -> Any:
+    module, _, attribute = address.partition(":")
+    try:
+        return getattr(import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise PruneError(f"{address!r} cannot be loaded ({error}): expected an importable module:attribute") from error

@@ -1,0 +1,39 @@
+"""Weights and statistics to scores. Pure; every score is float32 (out, in), and the lowest goes first."""
+
+from __future__ import annotations
+
+import hashlib
+
+import torch
+
+
+def magnitude_score(weight: torch.Tensor) -> torch.Tensor:
+    """Returns abs(W_ij) (Han et al. 2015)."""
+    return weight.float().abs()
+
+
+def wanda_score(weight: torch.Tensor, mean_square: torch.Tensor) -> torch.Tensor:
+    """Returns abs(W_ij) * sqrt(mean over tokens of x_j^2) (Sun et al. 2023).
+
+    Args:
+        weight: (out, in).
+        mean_square: (in,) float32.
+    """
+    return weight.float().abs() * mean_square.sqrt()
+
+
+def sparsegpt_score(weight: torch.Tensor, diagonal: torch.Tensor) -> torch.Tensor:
+    """Returns W_ij^2 / U_jj^2 (Frantar and Alistarh 2023).
+
+    Args:
+        weight: (out, columns) float32.
+        diagonal: (columns,) the diagonal of U, the upper Cholesky factor of the inverse Hessian.
+    """
+    return weight.square() / diagonal.square()
+
+
+def random_score(name: str, seed: int, shape: torch.Size, device: torch.device) -> torch.Tensor:
+    """Returns uniform random scores that depend on the weight's name and the seed alone, the same on every device."""
+    digest = hashlib.sha256(f"{seed}/{name}".encode()).digest()
+    generator = torch.Generator().manual_seed(int.from_bytes(digest[:8], "big") >> 1)
+    return torch.rand(shape, generator=generator).to(device)

@@ -1,0 +1,184 @@
+"""What to prune, how much and on which text: one frozen value that checks itself. Imports no torch."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from prune_hooks.errors import PruneError
+
+UNSTRUCTURED = "unstructured"
+SEQUENTIAL = ("weight", "block")
+
+
+def parse_pattern(pattern: object) -> tuple[int, int] | None:
+    """Reads a pattern: None for "unstructured", else (n, m): n weights kept of every m consecutive input columns.
+
+    Raises:
+        PruneError: for anything else, a value that is no string included (unquoted YAML reads 2:4 as 124).
+    """
+    expected = 'expected "unstructured" or "n:m" with 0 < n < m, such as "2:4" (quoted in YAML)'
+    if not isinstance(pattern, str):
+        raise PruneError(f"pattern is {pattern!r} ({type(pattern).__name__}): {expected}")
+    if pattern == UNSTRUCTURED:
+        return None
+    kept, colon, run = pattern.partition(":")
+    if not (colon and kept.isascii() and kept.isdigit() and run.isascii() and run.isdigit()):
+        raise PruneError(f"pattern is {pattern!r}: {expected}")
+    n, m = int(kept), int(run)
+    if not 0 < n < m:
+        raise PruneError(f"pattern {pattern!r} keeps {n} of {m}: {expected}")
+    return n, m
+
+
+@dataclass(frozen=True, eq=False)
+class PruneSpec:
+    """A complete instruction to prune; two specs are equal when their digests are."""
+
+    method: str = "wanda"
+    """Name of a registered method, or "module:attribute" of one's own."""
+    sparsity: float = None  # type: ignore[assignment]  # resolved below: 0.5, or what the pattern says
+    """Share of the block weights to remove, 0 to below 1. Default 0.5, or 1 - n/m with an n:m pattern."""
+    pattern: str = UNSTRUCTURED
+    """"unstructured", or "n:m": n kept in every run of m consecutive input columns."""
+    allocation: str = "uniform"
+    """Rule that spreads the sparsity over the blocks."""
+    calibration: Any = "builtin"
+    """"builtin", "c4", "mc4", a path (text, JSONL, folder), or token rows (n, length): int64 tensor or lists."""
+    calibration_languages: tuple[str, ...] = ()
+    """Languages of the calibration text, in equal shares of tokens; empty: all that the source has."""
+    calibration_samples: int | None = None
+    """Rows of calibration tokens; None: 128, or what the built-in text holds."""
+    calibration_length: int | None = None
+    """Tokens a row; None: 2,048, or the built-in text's. Never read from the model's configuration."""
+    sequential: str = "weight"
+    """"weight": each weight sees all earlier ones pruned; "block": the published protocol, statistics of the dense
+    block."""
+    prune_seed: int = 0
+    """Seed of everything random in pruning."""
+
+    def __post_init__(self) -> None:
+        shape = parse_pattern(self.pattern)
+        implied = 0.5 if shape is None else 1 - shape[0] / shape[1]
+        if self.sparsity is None:
+            object.__setattr__(self, "sparsity", implied)
+        object.__setattr__(self, "sparsity", _fraction(self.sparsity))
+        if shape is not None and not math.isclose(self.sparsity, implied):
+            raise PruneError(
+                f"sparsity {self.sparsity} with pattern {self.pattern!r}: the pattern itself means {implied:g}; "
+                f"leave sparsity out or pass {implied:g}"
+            )
+        for name in ("method", "allocation", "sequential"):
+            if not (isinstance(getattr(self, name), str) and getattr(self, name)):
+                raise PruneError(f"{name} is {getattr(self, name)!r}: expected a name")
+        if self.sequential not in SEQUENTIAL:
+            raise PruneError(f"sequential is {self.sequential!r}: expected {' or '.join(SEQUENTIAL)}")
+        object.__setattr__(self, "calibration_languages", _languages(self.calibration_languages))
+        object.__setattr__(self, "calibration", _calibration(self.calibration))
+        for name in ("calibration_samples", "calibration_length"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, _whole(name, getattr(self, name), least=1))
+        object.__setattr__(self, "prune_seed", _whole("prune_seed", self.prune_seed, least=0))
+
+    @classmethod
+    def option_names(cls) -> frozenset[str]:
+        """Returns the names of all options, as `--model_args` spells them."""
+        return frozenset(field.name for field in fields(cls))
+
+    @classmethod
+    def from_model_args(cls, kwargs: Mapping[str, Any]) -> tuple[PruneSpec, dict[str, Any]]:
+        """Takes this project's options out of the harness's model arguments.
+
+        Args:
+            kwargs: strings or typed values; lists joined with "+". A method of None means "none" (the harness turns
+                the word into None); any other None means the default.
+
+        Returns:
+            The spec, and what is left for the model.
+        """
+        own = {name: kwargs[name] for name in cls.option_names() if name in kwargs}
+        rest = {name: value for name, value in kwargs.items() if name not in own}
+        if "method" in own and own["method"] is None:
+            own["method"] = "none"
+        return cls(**{name: value for name, value in own.items() if value is not None}), rest
+
+    @property
+    def kept(self) -> tuple[int, int] | None:
+        """(n, m) of an n:m pattern, None when unstructured."""
+        return parse_pattern(self.pattern)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the options as JSON-able values; token rows appear as shape and SHA-256."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        values["calibration_languages"] = list(self.calibration_languages)
+        if not isinstance(self.calibration, str):
+            values["calibration"] = _describe_rows(self.calibration)
+        return values
+
+    def digest(self) -> str:
+        """Returns the SHA-256 (hex) of the options, token rows included."""
+        return hashlib.sha256(json.dumps(self.to_dict(), sort_keys=True).encode()).hexdigest()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PruneSpec) and self.digest() == other.digest()
+
+    def __hash__(self) -> int:
+        return hash(self.digest())
+
+
+def _fraction(value: object) -> float:
+    expected = "expected a number from 0 to below 1, the share of block weights to remove"
+    try:
+        number = float(value) if not isinstance(value, bool) else math.nan  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        number = math.nan
+    if not 0 <= number < 1:
+        raise PruneError(f"sparsity is {value!r}: {expected}")
+    return number
+
+
+def _whole(name: str, value: object, least: int) -> int:
+    text = str(value)
+    if isinstance(value, bool) or not (text.isascii() and text.isdigit() and int(text) >= least):
+        raise PruneError(f"{name} is {value!r}: expected a whole number of at least {least}")
+    return int(text)
+
+
+def _languages(value: object) -> tuple[str, ...]:
+    expected = 'expected codes such as "en+sw" (quoted in YAML, where a bare no means false)'
+    codes = value.split("+") if isinstance(value, str) else value
+    if isinstance(value, str) and not value:
+        codes = ()
+    if not isinstance(codes, (list, tuple)) or not all(isinstance(code, str) and code.strip() for code in codes):
+        raise PruneError(f"calibration_languages is {value!r}: {expected}")
+    if len(set(codes)) < len(codes):
+        raise PruneError(f"calibration_languages is {value!r}: a language is named twice; {expected}")
+    return tuple(codes)
+
+
+def _calibration(value: object) -> Any:
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, str) and value:
+        return value
+    if hasattr(value, "shape") and len(value.shape) == 2 and 0 not in value.shape:
+        return value
+    if isinstance(value, Sequence) and not isinstance(value, str) and value:
+        lengths = {len(row) if isinstance(row, Sequence) else 0 for row in value}
+        if len(lengths) == 1 and 0 not in lengths:
+            return value
+    raise PruneError(
+        f"calibration is {type(value).__name__} {str(value)[:40]!r}: expected builtin, c4, mc4, a path, or token rows "
+        "of one length (a 2-D int64 tensor or a list of lists)"
+    )
+
+
+def _describe_rows(rows: Any) -> dict[str, Any]:
+    plain = rows.tolist() if hasattr(rows, "tolist") else [list(row) for row in rows]
+    digest = hashlib.sha256(json.dumps(plain).encode()).hexdigest()
+    return {"rows": len(plain), "length": len(plain[0]), "sha256": digest}

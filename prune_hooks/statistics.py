@@ -1,0 +1,121 @@
+"""What is remembered of a weight's inputs: sums over tokens, always float32, on the weight's device."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import torch
+
+from prune_hooks.errors import PruneError
+
+_ROWS = 8192
+"""Tokens converted to float32 at a time."""
+_TILE = 512
+"""Columns of a Hessian tile; only tiles on and above the diagonal are multiplied."""
+
+
+class Needs(Enum):
+    """What a method wants to know of a weight's inputs."""
+
+    NOTHING = "nothing"
+    NORMS = "norms"
+    HESSIAN = "hessian"
+
+
+class Statistics:
+    """Sums over the tokens that one group of weights reads."""
+
+    def __init__(self, name: str, width: int, needs: Needs, device: torch.device) -> None:
+        self.name = name
+        """The first weight that reads this input, for messages."""
+        self.tokens = 0
+        self._squares = torch.zeros(width, device=device)
+        self._products = torch.zeros(width, width, device=device) if needs is Needs.HESSIAN else None
+        self._factors: dict[float, tuple[torch.Tensor, torch.Tensor, float]] = {}
+
+    @property
+    def starved(self) -> bool:
+        """True if no token ever reached the weight."""
+        return self.tokens == 0
+
+    def update(self, inputs: torch.Tensor) -> None:
+        """Adds a batch of inputs (..., in) of any floating dtype."""
+        flat = inputs.detach().reshape(-1, self._squares.shape[0])
+        self.tokens += flat.shape[0]
+        for start in range(0, flat.shape[0], _ROWS):
+            x = flat[start : start + _ROWS].float()
+            if self._products is None:
+                self._squares += x.square().sum(dim=0)
+            else:
+                _add_gram(self._products, x)
+
+    def mean_square(self) -> torch.Tensor:
+        """Returns the mean of x_j^2 over tokens, (in,) float32; ones if starved, which leaves the weight's magnitude.
+
+        Raises:
+            PruneError: if an input was NaN or infinite.
+        """
+        if self.starved:
+            return torch.ones_like(self._squares)
+        squares = self._squares if self._products is None else self._products.diagonal()
+        if not bool(torch.isfinite(squares).all()):
+            raise PruneError(
+                f"NaN or infinite activations reach {self.name}: expected finite inputs; check the checkpoint, or load "
+                "it in bfloat16 or float32"
+            )
+        return squares / self.tokens
+
+    def hessian(self) -> torch.Tensor:
+        """Returns a new H = (2/n) sum x x^T, (in, in) float32, symmetric; 2 I if starved."""
+        assert self._products is not None, "statistics were collected without a Hessian"
+        self.mean_square()
+        if self.starved:
+            return 2 * torch.eye(self._squares.shape[0], device=self._squares.device)
+        upper = self._products.triu()
+        full = upper + upper.triu(1).T
+        return full.mul_(2 / self.tokens)
+
+    def inverse_factor(self, damping: float, limit: float) -> tuple[torch.Tensor, torch.Tensor, float]:
+        """Returns U with H^-1 = U^T U, computed once for all weights that read this input.
+
+        Dead inputs (H_jj = 0) get H_jj := 1; then damping * mean(diag H) is added to the diagonal. Where the Cholesky
+        factorisation fails, the damping grows tenfold up to `limit`.
+
+        Returns:
+            U (in, in) float32 upper triangular, the dead inputs (in,) bool, and the damping that succeeded.
+
+        Raises:
+            PruneError: if no damping up to `limit` makes H positive definite.
+        """
+        if damping not in self._factors:
+            self._factors[damping] = self._factor(damping, limit)
+        return self._factors[damping]
+
+    def _factor(self, damping: float, limit: float) -> tuple[torch.Tensor, torch.Tensor, float]:
+        hessian = self.hessian()
+        diagonal = hessian.diagonal()
+        dead = diagonal == 0
+        diagonal[dead] = 1
+        mean = diagonal.mean()
+        added, used = 0.0, damping
+        while used <= limit * (1 + 1e-9):
+            diagonal += (used - added) * mean
+            added = used
+            lower, failed = torch.linalg.cholesky_ex(hessian)
+            if not int(failed):
+                upper, failed = torch.linalg.cholesky_ex(torch.cholesky_inverse(lower), upper=True)
+                if not int(failed) and bool(torch.isfinite(upper).all()):
+                    return upper, dead, used
+            used *= 10
+        raise PruneError(
+            f"the Hessian of {self.name} is not positive definite even with {limit:g} of its mean diagonal added: "
+            "expected more varied calibration text; raise calibration_samples, or use method=wanda"
+        )
+
+
+def _add_gram(total: torch.Tensor, x: torch.Tensor) -> None:
+    """Adds x^T x to the tiles of `total` on and above the diagonal."""
+    width = total.shape[0]
+    for start in range(0, width, _TILE):
+        stop = min(start + _TILE, width)
+        total[start:stop, start:].addmm_(x[:, start:stop].T, x[:, start:])

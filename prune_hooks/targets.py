@@ -1,0 +1,214 @@
+"""Which weights are pruned: every weight matrix inside the text blocks, as its logical parts.
+
+Pruned: Linear, Conv1D (stored transposed), fused q/k/v and gate/up (as parts), fused expert tensors (one matrix an
+expert and part). Never: embeddings, norms, lm_head (they lie outside the blocks, tied or not) and the routers of a
+mixture of experts, which decide where tokens go, are tiny, and stay dense. What a block holds beyond that is listed
+as unreached and lowers the coverage. Blocks of image and audio towers are left alone: calibration is text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import nn
+from transformers.pytorch_utils import Conv1D
+
+from prune_hooks.errors import PruneError
+from prune_hooks.fused import expert_stages, is_experts, linear_parts
+
+ROUTERS = frozenset({"gate", "router", "shared_expert_gate"})
+"""Last names of Linear modules that route tokens to experts."""
+NON_TEXT = ("vision", "visual", "image", "audio", "speech")
+"""Parts of module names under which blocks are not text blocks."""
+
+
+@dataclass(frozen=True, eq=False)
+class Weight:
+    """One logical weight matrix (out, in), a view into a parameter."""
+
+    name: str
+    """Parameter name, with [part] and [expert] where the parameter is fused."""
+    parameter: nn.Parameter
+    transposed: bool = False
+    """True if the parameter stores (in, out)."""
+    rows: tuple[int, int] | None = None
+    """First and last-plus-one output row of this part; None: all."""
+    expert: int | None = None
+    """Index into the leading dimension of a fused expert tensor; None: the parameter is a matrix."""
+
+    def matrix(self) -> torch.Tensor:
+        """Returns the (out, in) view: what is written into it is written into the model."""
+        stored = self.parameter.detach()
+        if self.expert is not None:
+            stored = stored[self.expert]
+        if self.transposed:
+            stored = stored.T
+        return stored if self.rows is None else stored[self.rows[0] : self.rows[1]]
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """Weights of one module that are applied at the same moment; one tuple for each input they read."""
+
+    groups: tuple[tuple[Weight, ...], ...]
+
+    @property
+    def name(self) -> str:
+        """Name of the first weight, for messages and order."""
+        return self.groups[0][0].name
+
+
+@dataclass(frozen=True, eq=False)
+class HookPoint:
+    """A module whose forward applies prunable weights: one stage for Linear and Conv1D, two (in, out) for experts."""
+
+    name: str
+    module: nn.Module
+    stages: tuple[Stage, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """One decoder or encoder block."""
+
+    name: str
+    module: nn.Module
+    stack: str
+    """Name of the list of blocks this one belongs to."""
+    points: tuple[HookPoint, ...]
+
+    def weights(self) -> tuple[Weight, ...]:
+        """Returns the block's prunable matrices in definition order."""
+        return tuple(w for point in self.points for stage in point.stages for group in stage.groups for w in group)
+
+
+@dataclass(frozen=True, eq=False)
+class Targets:
+    """All blocks of a model, and what in them is out of reach."""
+
+    blocks: tuple[Block, ...]
+    unreached: dict[str, int] = field(default_factory=dict)
+    """Weights (matrices that are no embeddings) inside blocks that are not pruned: name -> number of elements."""
+
+    def weights(self) -> tuple[Weight, ...]:
+        """Returns every prunable matrix in model order."""
+        return tuple(weight for block in self.blocks for weight in block.weights())
+
+    @property
+    def coverage(self) -> float:
+        """Share of the blocks' weights that are reached, 0 to 1."""
+        reached = sum(weight.matrix().numel() for weight in self.weights())
+        return reached / (reached + sum(self.unreached.values()))
+
+    def require_divisible(self, run: int) -> None:
+        """Raises PruneError, before anything is touched, if an input width is not a multiple of `run`."""
+        for weight in self.weights():
+            width = weight.matrix().shape[1]
+            if width % run:
+                raise PruneError(
+                    f"{weight.name} has {width} input columns: an n:{run} pattern needs a multiple of {run}; "
+                    "choose another m or pattern=unstructured"
+                )
+
+
+def find_targets(model: nn.Module) -> Targets:
+    """Finds the text blocks of a model and the weights in them.
+
+    Raises:
+        PruneError: no blocks; weights that are packed (4-bit, 8-bit, GGUF, float8) or on the meta device, by name.
+    """
+    blocks: list[Block] = []
+    unreached: dict[str, int] = {}
+    reached: set[int] = set()
+    seen: set[int] = set()  # modules shared between blocks are pruned once
+    for stack, modules in _stacks(model):
+        for index, module in enumerate(modules):
+            name = f"{stack}.{index}"
+            _refuse_unprunable(name, module)
+            points = tuple(point for point in _points(name, module) if id(point.module) not in seen)
+            seen |= {id(point.module) for point in points}
+            blocks.append(Block(name, module, stack, points))
+            reached |= {id(weight.parameter) for weight in blocks[-1].weights()}
+            embeddings = {id(p) for m in module.modules() if isinstance(m, nn.Embedding) for p in m.parameters()}
+            for leaf, parameter in module.named_parameters():
+                if parameter.dim() >= 2 and id(parameter) not in reached | embeddings:
+                    unreached[f"{name}.{leaf}"] = parameter.numel()
+    if not any(block.points for block in blocks):
+        raise PruneError(
+            f"no prunable weights in {type(model).__name__}: expected a list of decoder or encoder blocks with Linear, "
+            "Conv1D or fused expert layers; pass a transformers language model"
+        )
+    return Targets(tuple(blocks), unreached)
+
+
+def _stacks(model: nn.Module) -> Iterator[tuple[str, nn.ModuleList]]:
+    """Yields the outermost lists whose members are blocks: they hold weight matrices without being one."""
+    outer: list[str] = []
+    for name, module in model.named_modules():
+        if not isinstance(module, nn.ModuleList) or any(name.startswith(f"{taken}.") for taken in outer):
+            continue
+        if any(word in part for part in name.lower().split(".") for word in NON_TEXT):
+            continue
+        if len(module) and all(any(p.dim() >= 2 for c in m.children() for p in c.parameters()) for m in module):
+            outer.append(name)
+            yield name, module
+
+
+def _points(block: str, module: nn.Module) -> Iterator[HookPoint]:
+    leaf: Any
+    for path, leaf in module.named_modules():
+        name = f"{block}.{path}" if path else block
+        if isinstance(leaf, (nn.Linear, Conv1D)):
+            if name.rsplit(".", 1)[-1] in ROUTERS:
+                continue
+            transposed = isinstance(leaf, Conv1D)
+            owner = module.get_submodule(path.rpartition(".")[0])
+            width = leaf.weight.shape[1 if transposed else 0]
+            parts = linear_parts(path.rsplit(".", 1)[-1], owner, leaf, width)
+            stored: Any = leaf.weight
+            group = tuple(
+                Weight(f"{name}.weight{f'[{label}]' if label else ''}", stored, transposed, rows)
+                for label, rows in parts
+            )
+            yield HookPoint(name, leaf, (Stage((group,)),))
+        elif is_experts(leaf):
+            stages = []
+            for parameter_name, parts in expert_stages(leaf):
+                parameter = getattr(leaf, parameter_name)
+                groups = tuple(
+                    tuple(
+                        Weight(
+                            f"{name}.{parameter_name}[{expert}]{f'[{label}]' if label else ''}",
+                            parameter,
+                            bool(leaf.is_transposed),
+                            rows,
+                            expert,
+                        )
+                        for label, rows in parts
+                    )
+                    for expert in range(parameter.shape[0])
+                )
+                stages.append(Stage(groups))
+            yield HookPoint(name, leaf, tuple(stages))
+
+
+def _refuse_unprunable(block: str, module: nn.Module) -> None:
+    for path, leaf in module.named_modules():
+        for key, tensor in [*leaf.named_parameters(recurse=False), *leaf.named_buffers(recurse=False)]:
+            where = f"{block}.{path}.{key}"
+            if tensor.is_meta:
+                raise PruneError(
+                    f"{where} is on the meta device (offloaded or never loaded): expected weights in memory; load the "
+                    "model without offloading, on one device"
+                )
+            weight_like = isinstance(tensor, nn.Parameter) or "weight" in key
+            plain = type(tensor.data) is torch.Tensor
+            packed = not plain or not tensor.is_floating_point() or tensor.element_size() < 2
+            if weight_like and packed and tensor.dim() > 0:
+                raise PruneError(
+                    f"{where} is packed ({tensor.dtype} in {type(leaf).__name__}): expected float32, float16 or "
+                    "bfloat16; load the model unquantised (GGUF: GgufConfig(dequantize=True))"
+                )

@@ -1,0 +1,108 @@
+"""Runs a model block by block on calibration batches, holding one block's activations at a time.
+
+Each block gets exactly what its parent passes it (masks by layer kind, rotary tables, position bias, encoder states),
+so a walk that changes nothing reproduces the model's own hidden states. Encoder stacks come before decoder stacks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Any
+
+import torch
+from torch import nn
+
+from prune_hooks.capture import Batch, Call, Pool, Wiring, capture_calls, hidden_of, learn_wiring, with_hidden
+from prune_hooks.targets import Block, Targets
+
+_PROBE_ROWS, _PROBE_TOKENS = 1, 4
+"""Size of the short real call that shows how blocks are wired."""
+
+
+class Step:
+    """One block of the walk with the inputs of every batch."""
+
+    def __init__(
+        self,
+        index: int,
+        block: Block,
+        hidden: list[torch.Tensor],
+        extras: list[tuple[Any, ...]],
+        calls: list[Call],
+        wiring: Wiring,
+    ) -> None:
+        self.index = index
+        """Position among all blocks of the model."""
+        self.block = block
+        self._hidden = hidden
+        self._extras = extras
+        self._calls = calls
+        self._wiring = wiring
+
+    @property
+    def batches(self) -> range:
+        """Numbers of the batches."""
+        return range(len(self._hidden))
+
+    def run(self, batch: int) -> None:
+        """Runs the block on one batch for its hooks' sake; the output is dropped."""
+        self._forward(batch)
+
+    def advance(self, batch: int) -> None:
+        """Runs the block on one batch and keeps the output as the next block's input. Once a batch."""
+        output = self._forward(batch)
+        self._hidden[batch] = hidden_of(output)
+        self._extras[batch] = output[1:] if isinstance(output, tuple) else ()
+
+    def hidden(self, batch: int) -> torch.Tensor:
+        """Returns a batch's current hidden states (rows, tokens, width): inputs, or outputs once advanced."""
+        return self._hidden[batch]
+
+    def _forward(self, batch: int) -> Any:
+        call = with_hidden(self._calls[batch], self._hidden[batch])
+        args, kwargs = list(call.args), dict(call.kwargs)
+        for slot, position in self._wiring.threaded.items():
+            value = self._extras[batch][position - 1]
+            if isinstance(slot, int):
+                args[slot] = value
+            else:
+                kwargs[slot] = value
+        return self.block.module(*args, **kwargs)
+
+
+def walk(model: nn.Module, targets: Targets, batches: Sequence[Batch]) -> Iterator[Step]:
+    """Yields every block in order; whoever takes a step must `advance` each batch before the next.
+
+    Args:
+        model: in evaluation mode.
+        targets: its blocks.
+        batches: the model's inputs, moved to its first device here.
+    """
+    device = next(model.parameters()).device
+    batches = [{key: value.to(device) for key, value in batch.items()} for batch in batches]
+    stacks = [list(blocks) for _, blocks in groupby(targets.blocks, key=lambda block: block.stack)]
+    modules = [[block.module for block in stack] for stack in stacks]
+    probe = {key: value[:_PROBE_ROWS, :_PROBE_TOKENS] for key, value in batches[0].items()}
+    wirings = learn_wiring(model, modules, probe)
+    outputs: list[list[torch.Tensor]] = []
+    index = 0
+    for number, stack in enumerate(stacks):
+        hidden: list[torch.Tensor] = []
+        calls: list[list[Call]] = []
+        pool = Pool()
+        for position, batch in enumerate(batches):
+            finished = [
+                (module, wiring, outputs[earlier][position])
+                for earlier in range(number)
+                for module, wiring in zip(modules[earlier], wirings[earlier], strict=True)
+            ]
+            entered, taken = capture_calls(model, modules[number], wirings[number], finished, batch, pool)
+            hidden.append(entered)
+            calls.append(taken)
+        extras: list[tuple[Any, ...]] = [()] * len(batches)
+        for position, block in enumerate(stack):
+            here = [taken[position] for taken in calls]
+            yield Step(index, block, hidden, extras, here, wirings[number][position])
+            index += 1
+        outputs.append(hidden)
