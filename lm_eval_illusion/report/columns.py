@@ -77,7 +77,10 @@ def _side(halves: Sequence[Halves]) -> Side:
     }
     complete = len(written) == len(halves)
     return Side(
-        right={d: None if c is None else {n: _floats([h.right.get(n) for h in c]) for n in NORMALISERS} for d, c in lists.items()},
+        right={
+            d: None if c is None else {n: _floats([h.right.get(n) for h in c]) for n in NORMALISERS}
+            for d, c in lists.items()
+        },
         chance={d: None if c is None else _floats([1 / len(h.choices) for h in c]) for d, c in lists.items()},
         ties={d: 0 if c is None else sum(h.picked is None for h in c) for d, c in lists.items()},
         rank={d: None if c is None else _floats([h.first_token_rank for h in c]) for d, c in lists.items()},

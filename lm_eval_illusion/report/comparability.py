@@ -20,8 +20,10 @@ def check_halves(run: Run) -> None:
             task, prompt = first.setdefault(item_id, (record.task, record.prompt_hash))
             if prompt != record.prompt_hash:
                 raise IllusionError(
-                    f"{run.results_file}: item {item_id} saw different prompts in {task} and {record.task} (prompt_hash "
-                    f"{prompt[:12]} and {record.prompt_hash[:12]}); the halves of a pair must share theirs: run all tasks "
+                    f"{run.results_file}: item {item_id} saw different prompts in {task} and {record.task} "
+                    "(prompt_hash "
+                    f"{prompt[:12]} and {record.prompt_hash[:12]}); the halves of a pair must share theirs: run "
+                    "all tasks "
                     "of a pair in one lm_eval call with one --num_fewshot"
                 )
 
@@ -45,12 +47,14 @@ def check_comparable(first: Run, other: Run) -> None:
         one, two = first.tasks[name], other.tasks[name]
         if one.version != two.version:
             raise IllusionError(
-                f"task {name} has version {one.version} in {first.path} and {two.version} in {other.path}: not comparable; "
+                f"task {name} has version {one.version} in {first.path} and {two.version} in {other.path}: not "
+                "comparable; "
                 "run both with one version of lm-eval-illusion"
             )
         if one.num_fewshot != two.num_fewshot:
             raise IllusionError(
-                f"task {name} had {one.num_fewshot} demonstrations in {first.path} and {two.num_fewshot} in {other.path}; "
+                f"task {name} had {one.num_fewshot} demonstrations in {first.path} and {two.num_fewshot} in "
+                f"{other.path}; "
                 "run both with the same --num_fewshot"
             )
     for what, option, one_fact, two_fact in _settings(first, other):
@@ -73,7 +77,12 @@ def _settings(first: Run, other: Run) -> list[tuple[str, str, object, object]]:
     ]
     if max(task.num_fewshot for task in first.tasks.values()):
         rows.append(
-            ("few-shot layout", "--fewshot_as_multiturn", bool(one.fewshot_as_multiturn), bool(two.fewshot_as_multiturn))
+            (
+                "few-shot layout",
+                "--fewshot_as_multiturn",
+                bool(one.fewshot_as_multiturn),
+                bool(two.fewshot_as_multiturn),
+            )
         )
     if one.enable_thinking is not None and two.enable_thinking is not None:
         rows.append(("enable_thinking", "enable_thinking in --model_args", one.enable_thinking, two.enable_thinking))
@@ -91,7 +100,8 @@ def _check_scores(run: Run) -> None:
         if all(r.half.invalid_reason == "non_finite" and not r.half.valid for r in records):
             task = min(r.task for r in records)
             raise IllusionError(
-                f"{run.results_file}: all {len(records)} {condition} scores are NaN (first task {task}): the model is broken in "
+                f"{run.results_file}: all {len(records)} {condition} scores are NaN (first task {task}): the "
+                "model is broken in "
                 "this dtype; run it again with dtype=float32 in --model_args, or at a lower sparsity"
             )
 
@@ -105,13 +115,16 @@ def _check_items(first: Run, other: Run) -> None:
                 continue
             if match.doc_hash != record.doc_hash:
                 raise IllusionError(
-                    f"task {record.task}, item {item_id}: the document differs between {first.path} and {other.path} (doc_hash "
-                    f"{record.doc_hash[:12]} and {match.doc_hash[:12]}); run both on the same data (LM_EVAL_ILLUSION_DATA) "
+                    f"task {record.task}, item {item_id}: the document differs between {first.path} and "
+                    f"{other.path} (doc_hash "
+                    f"{record.doc_hash[:12]} and {match.doc_hash[:12]}); run both on the same data "
+                    "(LM_EVAL_ILLUSION_DATA) "
                     "with the same illusion_seed"
                 )
             if match.prompt_hash != record.prompt_hash:
                 raise IllusionError(
-                    f"task {record.task}, item {item_id}: the prompt differs between {first.path} and {other.path} (prompt_hash "
+                    f"task {record.task}, item {item_id}: the prompt differs between {first.path} and "
+                    f"{other.path} (prompt_hash "
                     f"{record.prompt_hash[:12]} and {match.prompt_hash[:12]}); run both with the same --num_fewshot, "
                     "--apply_chat_template, --system_instruction and tokenizer"
                 )

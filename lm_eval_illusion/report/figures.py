@@ -94,11 +94,11 @@ def _distance(side: Side, distance: Distance, clusters: Clusters) -> DistanceFig
             "gap": difference(recognised - answered, clusters),
             "corrected_gap": difference(corrected(recognised, chance) - answered, clusters, (floor - 1, 1.0)),
             "counts": {q: names.count(q) for q in QUADRANTS},
-            "quadrants": {q: share(np.array([name == q for name in names], dtype=np.float64), clusters) for q in QUADRANTS},
+            "quadrants": {
+                q: share(np.array([name == q for name in names], dtype=np.float64), clusters) for q in QUADRANTS
+            },
             "recognised_failures": share(recognised[failed], rest),
-            "recognised_failures_corrected": difference(
-                corrected(recognised, chance)[failed], rest, (floor, 1.0)
-            ),
+            "recognised_failures_corrected": difference(corrected(recognised, chance)[failed], rest, (floor, 1.0)),
             "sensitivity": _sensitivity(side, distance),
         }
     )

@@ -6,7 +6,16 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 
-__all__ = ["CONDITIONS", "MATCHERS", "NORMALISERS", "RECORD_SCHEMA", "ChoiceHalf", "GenerationHalf", "Half", "parse_half"]
+__all__ = [
+    "CONDITIONS",
+    "MATCHERS",
+    "NORMALISERS",
+    "RECORD_SCHEMA",
+    "ChoiceHalf",
+    "GenerationHalf",
+    "Half",
+    "parse_half",
+]
 
 RECORD_SCHEMA = 1
 """Version of the sample record's `illusion` metric that this package reads."""

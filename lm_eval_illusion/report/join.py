@@ -47,7 +47,9 @@ class Outside:
     dataset: str
     language: str
     reason: str
-    """`unmatched_dense` (complete there only), `unmatched_pruned`, `unmatched_both` (a half lacks in each), or why it is invalid: `does_not_fit`, `non_finite`, ..."""
+    """`unmatched_dense` (complete there only), `unmatched_pruned`, `unmatched_both` (each lacks a half), or why it is
+    invalid: `does_not_fit`, `non_finite`, ...
+    """
 
 
 @dataclass(frozen=True)
@@ -62,8 +64,8 @@ class Joined:
 def join_runs(first: Run, other: Run) -> Joined:
     """Join on the stable item id; the order of files and lines plays no part.
 
-    An item is unmatched where one run lacks it, or lacks one of the conditions which its language was run under; excluded
-    where it is invalid in any half of either run.
+    An item is unmatched where one run lacks it, or lacks one of the conditions which its language was run under;
+    excluded where it is invalid in any half of either run.
 
     Raises:
         IllusionError: No item is left to compare.
@@ -91,7 +93,9 @@ def join_runs(first: Run, other: Run) -> Joined:
             outside.append(Outside(item_id, *place, invalid[0]))
             continue
         items.append(
-            Item(item_id, *place, any_half.cluster, any_half.passage_sha256, _halves(one[item_id]), _halves(two[item_id]))
+            Item(
+                item_id, *place, any_half.cluster, any_half.passage_sha256, _halves(one[item_id]), _halves(two[item_id])
+            )
         )
     if not items:
         raise IllusionError(_nothing_left(first, other, outside))
@@ -120,6 +124,7 @@ def _nothing_left(first: Run, other: Run, outside: list[Outside]) -> str:
         counts[item.reason] = counts.get(item.reason, 0) + 1
     said = ", ".join(f"{count} {reason.replace('_', ' ')}" for reason, count in sorted(counts.items()))
     return (
-        f"zero items joined between {first.path} and {other.path} ({said}); expected the same items in both: run both with "
+        f"zero items joined between {first.path} and {other.path} ({said}); expected the same items in both: "
+        "run both with "
         "the same --limit, illusion_items_per_language and data"
     )

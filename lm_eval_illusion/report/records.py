@@ -1,4 +1,4 @@
-"""Read the files of a run: the only module that knows how the harness lays them out.
+r"""Read the files of a run: the only module that knows how the harness lays them out.
 
 lm-eval writes ``results_<T>.json`` and one ``samples_<task>_<T>.jsonl`` a task. Lines are split at ``\n`` alone, since
 answers hold U+2028 and U+0085 raw; ``NaN`` and ``Infinity`` are accepted as numbers, as Python writes them.
@@ -42,7 +42,8 @@ def find_results(path: Path) -> Path:
     found = sorted(path.rglob("results_*.json"))
     if not found:
         raise IllusionError(
-            f"no results_*.json under {path}: the run did not end, or saving failed (the harness only warns then); {_AGAIN}"
+            f"no results_*.json under {path}: the run did not end, or saving failed (the harness only warns "
+            f"then); {_AGAIN}"
         )
     if len(found) > 1:
         raise IllusionError(
@@ -112,7 +113,8 @@ def _check_count(results: Mapping[str, Any], task: str, count: int, samples: Pat
         raise IllusionError(f"{samples} holds no records; {_AGAIN}")
     if said is not None and int(said) != count:
         raise IllusionError(
-            f"{samples} holds {count} records where the results file counts {said} items of {task}: cut off, appended to, "
+            f"{samples} holds {count} records where the results file counts {said} items of {task}: cut off, "
+            "appended to, "
             f"or several filters; {_AGAIN}"
         )
 
@@ -127,12 +129,14 @@ def _add(
     metric = record.get("illusion")
     if not isinstance(metric, dict):
         raise IllusionError(
-            f"{where}: task {task} carries no `illusion` metric, so its items cannot be paired; run this package's tasks "
+            f"{where}: task {task} carries no `illusion` metric, so its items cannot be paired; run this "
+            "package's tasks "
             "only (`lm_eval ls tasks --include_path` or `lm-eval-illusion doctor` lists them)"
         )
     if metric.get("schema") != RECORD_SCHEMA:
         raise IllusionError(
-            f"{where}: `illusion` record of schema {metric.get('schema')!r}, expected {RECORD_SCHEMA}: written by another "
+            f"{where}: `illusion` record of schema {metric.get('schema')!r}, expected {RECORD_SCHEMA}: written "
+            "by another "
             f"version of lm-eval-illusion; {_AGAIN}"
         )
     if metric.get("condition") not in CONDITIONS:
@@ -149,7 +153,8 @@ def _add(
     seen = halves.setdefault(half.condition, {})
     if half.item_id in seen:
         raise IllusionError(
-            f"{where}: item {half.item_id} occurs twice under {half.condition} (before in task {seen[half.item_id].task}); "
+            f"{where}: item {half.item_id} occurs twice under {half.condition} (before in task "
+            f"{seen[half.item_id].task}); "
             f"expected each item once; {_AGAIN}"
         )
     hashes = [record.get(key) for key in ("doc_hash", "prompt_hash")]

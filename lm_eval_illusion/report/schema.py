@@ -10,14 +10,13 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 __all__ = [
-    "SCHEMA_NAME",
-    "SCHEMA_VERSION",
     "Comparison",
     "Contrast",
     "DistanceContrast",
     "DistanceFigures",
     "EquivalenceFigures",
     "Estimate",
+    "Example",
     "Failures",
     "Flips",
     "LeakFigures",
@@ -28,14 +27,11 @@ __all__ = [
     "Overlap",
     "PruningSummary",
     "RankShift",
-    "Report",
+    "ReportFile",
     "Row",
     "RunSummary",
     "Settings",
 ]
-
-SCHEMA_NAME = "lm-eval-illusion/report"
-SCHEMA_VERSION = 1
 
 
 class _Plain(BaseModel):
@@ -287,6 +283,17 @@ class RunSummary(_Plain):
     overlap: Overlap
 
 
+class Example(_Plain):
+    """An item that turned from both to recognition-only, chosen by the hash of its id."""
+
+    item_id: str
+    language: str
+    question: str
+    gold: str
+    dense_answer: str
+    pruned_answer: str
+
+
 class Comparison(_Plain):
     """The first run against one other."""
 
@@ -298,6 +305,7 @@ class Comparison(_Plain):
     """Overall, then datasets, then languages."""
     official: list[OfficialMean]
     leaks: list[LeakFigures]
+    examples: list[Example]
 
 
 class Settings(_Plain):
@@ -311,7 +319,7 @@ class Settings(_Plain):
     matcher: str
 
 
-class Report(_Plain):
+class ReportFile(_Plain):
     """Everything the pages show."""
 
     schema_name: Literal["lm-eval-illusion/report"]

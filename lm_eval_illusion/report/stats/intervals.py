@@ -1,10 +1,11 @@
 """Intervals for means over clustered items: cluster-robust t, stratified, with a small-sample correction.
 
-The variance is CR2 (each cluster's summed residual is divided by sqrt(1 - its share of the stratum)), the degrees of freedom
-are those of Bell and McCaffrey (2002, Survey Methodology 28) under working independence, in closed form for a mean. Near the
-ends of the scale a t interval is too short (it has length zero where every item agrees), so shares use Wilson's interval and
-differences one pseudo item (half +1, half -1, after Agresti and Min 2005, Statistics in Medicine 24), both on the effective
-number of items, variance of an item over variance of the mean. ``benchmarks/coverage.py`` measures what that covers.
+The variance is CR2 (each cluster's summed residual is divided by sqrt(1 - its share of the stratum)), the degrees of
+freedom are those of Bell and McCaffrey (2002, Survey Methodology 28) under working independence, in closed form for a
+mean. Near the ends of the scale a t interval is too short (it has length zero where every item agrees), so shares use
+Wilson's interval and differences one pseudo item (half +1, half -1, after Agresti and Min 2005, Statistics in Medicine
+24), both on the effective number of items: the variance of one item over the variance of the mean.
+``benchmarks/coverage.py`` measures what that covers.
 """
 
 from __future__ import annotations
@@ -107,8 +108,8 @@ def cr2_variance(sums: Floats, sizes: Floats) -> tuple[Floats, Floats]:
         sizes: (..., C) items of each cluster (0 for padding).
 
     Returns:
-        Variances (...) and, for combining strata, sums of squares of the eigenvalues of the quadratic form's matrix (...),
-        scaled so that degrees of freedom are (1/n)**2 over them.
+        Variances (...) and the squared norms (...) of the matrix of the variance's quadratic form, whose trace is 1/n:
+        degrees of freedom are (1/n)**2 over them, and strata are combined by adding both.
     """
     total = sizes.sum(-1)
     mean = sums.sum(-1) / total
@@ -154,8 +155,8 @@ def mean_interval(
         inside = clusters.stratum == stratum
         weight = 1.0 / len(strata) if equal_strata else inside.sum() / count
         codes = np.unique(clusters.cluster[inside], return_inverse=True)[1]
-        sums = np.bincount(codes, weights=values[inside])
-        sizes = np.bincount(codes).astype(np.float64)
+        sums: Floats = np.bincount(codes, weights=values[inside]).astype(np.float64)
+        sizes: Floats = np.bincount(codes).astype(np.float64)
         fewest = min(fewest, len(sizes))
         here, spread = cr2_variance(sums, sizes)
         mean += weight * float(sums.sum() / sizes.sum())

@@ -29,8 +29,8 @@ def mcnemar(lost: int, won: int) -> float:
 def sign_flip(values: NDArray[np.float64] | Sequence[float], clusters: NDArray[np.int64] | Sequence[int]) -> float:
     """Exact two-sided sign-flip test over clusters: P(|sum of randomly signed cluster totals| >= |observed sum|).
 
-    The whole null distribution is built by convolution, so nothing is sampled. With one item a cluster and values -1, 0, 1
-    this is the exact McNemar test.
+    The whole null distribution is built by convolution, so nothing is sampled. With one item a cluster and values -1, 0
+    and 1 this is the exact McNemar test.
 
     Args:
         values: (n,) whole numbers, the change of each item.

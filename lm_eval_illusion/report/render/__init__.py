@@ -1,0 +1,1 @@
+"""Pages made from one report structure: terminal and Markdown share their tables."""

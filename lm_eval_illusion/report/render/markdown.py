@@ -1,0 +1,35 @@
+"""The report as Markdown, set by a template; every foreign text goes through a filter that makes it inert."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
+
+from lm_eval_illusion.report.build import Report
+from lm_eval_illusion.report.render.safe import inert_markdown, inert_prose
+from lm_eval_illusion.report.render.tables import comparison_tables, run_table
+
+__all__ = ["render_markdown"]
+
+
+def render_markdown(report: Report) -> str:
+    """The whole report.md."""
+    comparisons = [(comparison, comparison_tables(comparison)) for comparison in report.file.comparisons]
+    return str(_template().render(file=report.file, runs=run_table(report.file), comparisons=comparisons))
+
+
+@cache
+def _template() -> Template:
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        undefined=StrictUndefined,
+        autoescape=False,  # Markdown, not HTML: the filters below escape both
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters["foreign"] = inert_markdown
+    environment.filters["prose"] = inert_prose
+    return environment.get_template("report.md.j2")

@@ -1,0 +1,48 @@
+"""Write report.json, report.md and items.jsonl, each to a temporary file that is then renamed."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from pathlib import Path
+
+from lm_eval_illusion.errors import IllusionError
+from lm_eval_illusion.report.build import Report
+from lm_eval_illusion.report.render.markdown import render_markdown
+from lm_eval_illusion.report.render.safe import escape_invisible
+
+__all__ = ["replace_file", "write_report"]
+
+
+def write_report(report: Report, out: Path) -> None:
+    """Write the three files of a report into a folder, which is made if need be.
+
+    Raises:
+        IllusionError: The folder cannot be made or written.
+    """
+    lines = (json.dumps(item, ensure_ascii=False, allow_nan=False) for item in report.items)
+    texts = {
+        "report.json": report.file.model_dump_json(indent=1) + "\n",
+        "report.md": render_markdown(report),
+        "items.jsonl": "".join(line + "\n" for line in lines),
+    }
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        for name, text in texts.items():
+            replace_file(out / name, text if name == "report.md" else escape_invisible(text))
+    except OSError as error:
+        raise IllusionError(f"cannot write the report to {out} ({error}); give a writable folder with --out") from None
+
+
+def replace_file(path: Path, text: str) -> None:
+    """Write text beside `path` and rename it there, so that no reader ever sees half a file."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+        os.chmod(name, 0o644)
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
