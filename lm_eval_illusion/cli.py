@@ -1,0 +1,201 @@
+"""The command line: the only module that reads arguments, prints and exits.
+
+Exit codes: 0 done, 1 a gate failed, 2 could not judge (bad input, missing data, unusable runs).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from lm_eval_illusion import __version__
+from lm_eval_illusion.errors import IllusionError
+
+COULD_NOT_JUDGE = 2
+PASS_THROUGH = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
+
+app = typer.Typer(
+    name="lm-eval-illusion",
+    help="Does a pruned language model still answer, or only recognise the answer?",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+console = Console()
+
+
+@app.callback(invoke_without_command=True)
+def top(version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False) -> None:
+    """Does a pruned language model still answer, or only recognise the answer?"""
+    if version:
+        print(__version__)
+        raise typer.Exit
+
+
+@app.command(context_settings=PASS_THROUGH)
+def run(context: typer.Context) -> None:
+    """Run lm_eval with its own arguments, checking data first and the written files afterwards.
+
+    Everything after `run` goes to `lm_eval run`; `--log_samples` and `--output_path` are added where they are missing.
+    Works where the autoload hook is switched off.
+    """
+    from lm_eval_illusion.harness import launch
+
+    if not context.args or context.args[0] in ("-h", "--help"):
+        print(context.get_help())
+        print("\nThe arguments of lm_eval itself: lm_eval run --help")
+        return
+    out = launch.run(context.args)
+    print(f"run: {out}")
+
+
+@app.command()
+def report(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN_DENSE RUN_PRUNED [MORE ...]", help="Run folders.")],
+    out: Annotated[Path, typer.Option("--out", help="Folder for report.json, report.md and items.jsonl.")],
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the resampling.")] = 0,
+) -> None:
+    """Join runs item by item against the first one and say what pruning did."""
+    _report(runs, out, seed)
+
+
+@app.command()
+def check(
+    pretrained: Annotated[str, typer.Option("--pretrained", help="Model folder or hub name.")],
+    method: Annotated[str, typer.Option("--method", help="Pruning method.")] = "wanda",
+    sparsity: Annotated[str | None, typer.Option("--sparsity", help="Share of weights to remove (0.5).")] = None,
+    pattern: Annotated[str | None, typer.Option("--pattern", help="unstructured, 2:4, 4:8, n:m.")] = None,
+    calibration: Annotated[str | None, typer.Option("--calibration", help="builtin, c4, mc4 or a path.")] = None,
+    calibration_languages: Annotated[str | None, typer.Option(help="Languages joined with +.")] = None,
+    calibration_samples: Annotated[int | None, typer.Option(help="Calibration rows.")] = None,
+    calibration_length: Annotated[int | None, typer.Option(help="Tokens a calibration row.")] = None,
+    tasks: Annotated[str, typer.Option("--tasks", help="Data sets or tasks, comma-separated.")] = "illusion_mini",
+    items: Annotated[int | None, typer.Option("--items", min=1, help="Items a language; all if left out.")] = None,
+    num_fewshot: Annotated[int | None, typer.Option("--num_fewshot", min=0, help="Demonstrations.")] = None,
+    chat_template: Annotated[
+        bool | None, typer.Option("--chat-template/--no-chat-template", help="Default: where the tokenizer has one.")
+    ] = None,
+    model_args: Annotated[str, typer.Option("--model_args", help="More arguments of the model, key=value,...")] = "",
+    data: Annotated[str | None, typer.Option("--data", help="Folder with tydiqa/ and xquad/.")] = None,
+    batch_size: Annotated[str, typer.Option("--batch_size", help="Batch size, or auto.")] = "8",
+    device: Annotated[str | None, typer.Option("--device", help="cpu, cuda, cuda:0, mps.")] = None,
+    out: Annotated[Path, typer.Option("--out", help="Folder for both runs and the report.")] = Path("runs/check"),
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the report's resampling.")] = 0,
+) -> None:
+    """Run one checkpoint dense and pruned, and report what changed."""
+    from lm_eval_illusion.harness.check import CheckPlan
+
+    pruning: dict[str, Any] = {
+        "method": method,
+        "sparsity": sparsity,
+        "pattern": pattern,
+        "calibration": calibration,
+        "calibration_languages": calibration_languages,
+        "calibration_samples": calibration_samples,
+        "calibration_length": calibration_length,
+    }
+    plan = CheckPlan(
+        pretrained=pretrained,
+        model_args=_key_values(model_args),
+        pruning={key: value for key, value in pruning.items() if value is not None},
+        tasks=tuple(name for name in tasks.split(",") if name),
+        items=items,
+        num_fewshot=num_fewshot,
+        chat_template=chat_template,
+        data=data,
+        batch_size=batch_size,
+        device=device,
+    )
+    _check(plan, out, seed)
+
+
+@app.command()
+def demo(
+    items: Annotated[int, typer.Option("--items", min=1, help="Questions a language.")] = 8,
+    out: Annotated[Path, typer.Option("--out", help="Folder for both runs and the report.")] = Path("runs/demo"),
+) -> None:
+    """Prune Gemma 3 270M with Wanda at 50 % and see whether it still answers (8 languages, no network)."""
+    from lm_eval_illusion.harness import check as checking
+    from lm_eval_illusion.harness import demo_model
+    from lm_eval_illusion.pairs.sources import describe_sources
+
+    print(f"Model: Gemma 3 270M, under the {demo_model.LICENCE}.")
+    for source in describe_sources():
+        used = "asked here" if source.dataset == "illusion_mini" else "not asked here"
+        print(f"Questions: {source.dataset} ({used}), licence {source.licence}.")
+    print("The first run converts the model (about a minute).")
+    _check(checking.demo_plan(items), out, 0)
+
+
+@app.command()
+def doctor(data: Annotated[str | None, typer.Option("--data", help="Folder with tydiqa/ and xquad/.")] = None) -> None:
+    """Say what is installed, whether the hook is active, and which data, model and device would be used."""
+    from lm_eval_illusion.harness.doctor import diagnose
+
+    findings = diagnose(data)
+    width = max(len(finding.what) for finding in findings)
+    for finding in findings:
+        print(f"{'ok ' if finding.ok else 'BAD'} {finding.what:<{width}}  {finding.state}")
+    if not all(finding.ok for finding in findings):
+        raise typer.Exit(COULD_NOT_JUDGE)
+
+
+def _key_values(text: str) -> dict[str, Any]:
+    pairs = [part for part in text.split(",") if part]
+    wrong = [part for part in pairs if "=" not in part]
+    if wrong:
+        raise IllusionError(f"--model_args: {wrong[0]!r} is no key=value; lists are joined with +, not with commas")
+    return dict(part.split("=", 1) for part in pairs)
+
+
+def _check(plan: Any, out: Path, seed: int) -> None:
+    from lm_eval_illusion.harness.check import run_check
+
+    dense, pruned = run_check(plan, out)
+    _report([dense, pruned], out / "report", seed)
+
+
+def _report(runs: list[Path], out: Path, seed: int) -> None:
+    from lm_eval_illusion.report.build import build_report
+    from lm_eval_illusion.report.render.text import render_text
+    from lm_eval_illusion.report.write import write_report
+
+    built = build_report(runs, seed=seed)
+    write_report(built, out)
+    console.print(render_text(built))
+    print(f"report: {out / 'report.md'}, {out / 'report.json'}, {out / 'items.jsonl'}")
+
+
+def _last_line(error: BaseException) -> str:
+    text = str(error).strip() or type(error).__name__
+    return (
+        text.splitlines()[-1]
+        if isinstance(error, IllusionError)
+        else f"{type(error).__name__}: {' '.join(text.split())}"
+    )
+
+
+def main() -> None:
+    """Run the command line; an error is one line on standard error and exit code 2 (LM_EVAL_ILLUSION_DEBUG=1: all)."""
+    try:
+        app()
+    except SystemExit:
+        raise
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        sys.exit(130)
+    except Exception as error:
+        if os.environ.get("LM_EVAL_ILLUSION_DEBUG") == "1":
+            traceback.print_exc()
+        print(f"error: {_last_line(error)}", file=sys.stderr)
+        sys.exit(COULD_NOT_JUDGE)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,147 @@
+"""One command for one checkpoint: dense, pruned, report.
+
+Each of the two runs is an ordinary `lm_eval` run in its own folder; a finished one is not run again.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import logging
+import os
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lm_eval_illusion.errors import IllusionError
+from lm_eval_illusion.harness import demo_model, launch, names
+
+log = logging.getLogger("lm_eval.illusion")
+
+MARKER = "illusion_check.json"
+
+
+@dataclass(frozen=True)
+class CheckPlan:
+    """What `check` compares."""
+
+    pretrained: str
+    """Folder or hub name of the model."""
+    model_args: dict[str, Any] = field(default_factory=dict)
+    """Further arguments of the model for both runs (dtype, revision, ...)."""
+    pruning: dict[str, Any] = field(default_factory=dict)
+    """Options of the pruned run (method, sparsity, ...)."""
+    tasks: tuple[str, ...] = ("illusion_mini",)
+    """Data sets, languages of them, or tasks."""
+    items: int | None = None
+    """Items a language; None asks all."""
+    num_fewshot: int | None = None
+    """Demonstrations; None means one for base models and none where a chat template is applied."""
+    chat_template: bool | None = None
+    """Whether to apply the chat template; None applies it where the tokenizer has one."""
+    data: str | None = None
+    """Folder with tydiqa/ and xquad/."""
+    batch_size: str = "8"
+    """Batch size of both runs."""
+    device: str | None = None
+    """Device of both runs; None leaves the choice to the harness."""
+
+
+def run_check(plan: CheckPlan, out: Path) -> tuple[Path, Path]:
+    """Run dense and pruned in turn.
+
+    Args:
+        plan: What to run.
+        out: Folder for the two run folders, `dense` and `pruned`.
+
+    Returns:
+        The two run folders, dense first.
+
+    Raises:
+        IllusionError: If a folder holds another run, data is missing or a run left no files.
+    """
+    plan = _with_prompting(plan)
+    dense = {**plan.model_args, "pretrained": plan.pretrained, "method": "none"}
+    pruned = {**plan.model_args, "pretrained": plan.pretrained, **plan.pruning}
+    return _one(plan, dense, out / "dense"), _one(plan, pruned, out / "pruned")
+
+
+def arguments(plan: CheckPlan, model_args: dict[str, Any], folder: Path) -> list[str]:
+    """Return the `lm_eval run` arguments of one run."""
+    words = ["--model", "pruned_hf", "--model_args", json.dumps(model_args)]
+    words += ["--tasks", ",".join(names.with_all_halves(plan.tasks)), "--batch_size", plan.batch_size]
+    metadata: dict[str, Any] = {}
+    if plan.items is not None:
+        metadata["illusion_items_per_language"] = plan.items
+    if plan.data is not None:
+        metadata["illusion_data"] = plan.data
+    if metadata:
+        words += ["--metadata", json.dumps(metadata)]
+    if plan.num_fewshot is not None:
+        words += ["--num_fewshot", str(plan.num_fewshot)]
+    if plan.chat_template:
+        words += ["--apply_chat_template"]
+    if plan.device:
+        words += ["--device", plan.device]
+    return [*words, "--log_samples", "--output_path", str(folder)]
+
+
+def _with_prompting(plan: CheckPlan) -> CheckPlan:
+    """Decide the prompt: a base model wants a demonstration, an instruct model its chat template."""
+    chat = plan.chat_template
+    if chat is None:
+        chat = bool(_tokenizer(plan).chat_template)
+    shots = plan.num_fewshot if plan.num_fewshot is not None else (0 if chat else 1)
+    return CheckPlan(**{**_fields(plan), "chat_template": chat, "num_fewshot": shots})
+
+
+def _fields(plan: CheckPlan) -> dict[str, Any]:
+    return {name: getattr(plan, name) for name in plan.__dataclass_fields__}
+
+
+def _tokenizer(plan: CheckPlan) -> Any:
+    from transformers import AutoTokenizer
+
+    keep = ("revision", "trust_remote_code", "gguf_file", "subfolder")
+    chosen = {key: value for key, value in plan.model_args.items() if key in keep}
+    source = plan.model_args.get("tokenizer", plan.pretrained)
+    try:
+        return AutoTokenizer.from_pretrained(source, **chosen)
+    except (OSError, ValueError) as error:
+        raise IllusionError(
+            f"--pretrained {plan.pretrained}: no tokenizer could be loaded ({str(error).splitlines()[0]}); expected a "
+            "folder written by save_pretrained or a model name on the hub"
+        ) from error
+
+
+def _one(plan: CheckPlan, model_args: dict[str, Any], folder: Path) -> Path:
+    wanted = json.loads(json.dumps({**asdict(plan), "model_args": model_args}))
+    marker = folder / MARKER
+    if marker.is_file():
+        if json.loads(marker.read_text(encoding="utf-8")) == wanted:
+            log.info("%s: already run with these options, kept", folder)
+            return folder
+        raise IllusionError(f"{folder}: holds a run with other options; choose another --out or remove the folder")
+    if folder.is_dir() and any(folder.iterdir()):
+        _clear_unfinished(folder)
+    launch.run(arguments(plan, model_args, folder))
+    scratch = marker.with_suffix(".tmp")
+    scratch.write_text(json.dumps(wanted, indent=1), encoding="utf-8")
+    os.replace(scratch, marker)
+    gc.collect()
+    return folder
+
+
+def _clear_unfinished(folder: Path) -> None:
+    """Remove what an interrupted run of ours left; anything else in the folder is the user's and stops us."""
+    found = [path for path in folder.rglob("*") if path.is_file()]
+    foreign = [path for path in found if not path.name.startswith(("results_", "samples_"))]
+    if foreign:
+        raise IllusionError(f"{folder}: not empty and not a run of ours ({foreign[0].name}); choose another --out")
+    for path in found:
+        path.unlink()
+
+
+def demo_plan(items: int) -> CheckPlan:
+    """Return the demo: Gemma 3 270M, Wanda at 0.5, the shipped questions in all languages."""
+    return CheckPlan(pretrained=str(demo_model.checkpoint()), pruning={"method": "wanda", "sparsity": 0.5}, items=items)
