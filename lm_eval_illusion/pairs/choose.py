@@ -1,0 +1,82 @@
+"""Three options out of many: good ones first, and so that neither length nor place nor count gives the key away.
+
+For every item a hash fixes how many distractors should be longer than the gold (0 to 3) and how many should stand before
+it in the passage; the triple that comes nearest is taken. Over many items the gold is then longest, or first, in about a
+quarter of them.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .draw import draw
+from .rules import Answer, entangled
+
+KEPT = 10
+"""How many of the best candidates are combined (120 triples)."""
+LENGTH_WEIGHT, PLACE_WEIGHT = 3.0, 1.5
+"""Cost of missing the wished rank by one, in units of candidate quality."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A possible distractor, already admissible beside the gold."""
+
+    answer: Answer
+    """The text, in the language that decides (any fixed one for parallel data)."""
+    source: str
+    """Where it came from, as recorded in the item."""
+    cost: float
+    """How far it is from ideal; 0 is best, 1 is a clear step down."""
+    place: int | None = None
+    """Offset of its first occurrence in the passage, in characters; None if it does not stand there."""
+
+
+def _misses(gold_value: float, values: Sequence[float], wished: int) -> float:
+    """Return by how many distractors the wished count above the gold is missed; equal values count half."""
+    above = sum(1.0 if v > gold_value else 0.5 if v == gold_value else 0.0 for v in values)
+    return abs(above - wished)
+
+
+def choose_three(
+    candidates: Sequence[Candidate], gold: Answer, gold_place: int | None, key: Sequence[object]
+) -> list[Candidate] | None:
+    """Return three candidates that are not entangled with one another, or None if there are no three.
+
+    Args:
+        candidates: Admissible ones in any order.
+        gold: The right answer.
+        gold_place: Offset of its first occurrence in the passage, in characters.
+        key: Parts of the hash: item id, condition and seed.
+    """
+    order = sorted(candidates, key=lambda c: (c.cost, draw(*key, c.answer.text, c.source)))
+    best: list[Candidate] = []
+    for candidate in order:
+        if not any(c.answer.key == candidate.answer.key for c in best):
+            best.append(candidate)
+    for kept in (best[:KEPT], best[: 3 * KEPT]):
+        chosen = _best_triple(kept, gold, gold_place, key)
+        if chosen is not None or len(best) <= KEPT:
+            return chosen
+    return None
+
+
+def _best_triple(
+    kept: Sequence[Candidate], gold: Answer, gold_place: int | None, key: Sequence[object]
+) -> list[Candidate] | None:
+    longer, after = draw(*key, "longer") % 4, draw(*key, "after") % 4
+    clash = {(a, b) for a, b in itertools.combinations(range(len(kept)), 2) if entangled(kept[a].answer, kept[b].answer)}
+    found: list[tuple[float, tuple[int, ...]]] = []
+    for triple in itertools.combinations(range(len(kept)), 3):
+        if not clash.isdisjoint(itertools.combinations(triple, 2)):
+            continue
+        some = [kept[i] for i in triple]
+        cost = sum(c.cost for c in some)
+        cost += LENGTH_WEIGHT * _misses(len(gold.text), [len(c.answer.text) for c in some], longer)
+        places = [c.place for c in some if c.place is not None]
+        if gold_place is not None and len(places) == len(some):
+            cost += PLACE_WEIGHT * _misses(gold_place, places, after)
+        found.append((cost, triple))
+    return [kept[i] for i in min(found)[1]] if found else None

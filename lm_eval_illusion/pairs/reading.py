@@ -1,0 +1,77 @@
+"""From a model's raw output to the one line that counts as its answer, and what went wrong with the form."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import regex
+
+from .normalise import base_language, tokens
+
+_CLOSED_THOUGHT = regex.compile(r"<think>.*?</think>", flags=regex.DOTALL | regex.IGNORECASE)
+_OPEN_TAG = regex.compile(r"<think>", flags=regex.IGNORECASE)
+_CLOSE_TAG = regex.compile(r"</think>", flags=regex.IGNORECASE)
+_INVISIBLE = regex.compile(r"[\p{Cf}\s]")
+
+MIN_REPEATS = 3
+"""How often a block must stand at the end of the output to count as repetition."""
+MIN_REPEATED_TOKENS = 6
+"""How many tokens those blocks must make up together: "no, no, no" alone is an answer, not a loop."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One output as it was understood."""
+
+    answer: str
+    """First non-empty line outside of thoughts, stripped; "" if there is none."""
+    empty: bool
+    """No line with visible text."""
+    repeated: bool
+    """The output ends in a block of tokens said at least three times over."""
+    unclosed_thought: bool
+    """A `<think>` block was opened and never closed: nothing after it is an answer."""
+
+
+def ends_in_repetition(pieces: Sequence[str]) -> bool:
+    """Say whether the tokens end in one block repeated back to back.
+
+    The block may have any length; it must stand there `MIN_REPEATS` times and make up `MIN_REPEATED_TOKENS` tokens.
+    The last repetition may be cut short, as it is at a token limit.
+    """
+    n = len(pieces)
+    for period in range(1, n // MIN_REPEATS + 1):
+        same = 0
+        while same < n - period and pieces[n - 1 - same] == pieces[n - 1 - same - period]:
+            same += 1
+        run = same + period
+        if run >= max(MIN_REPEATS * period, MIN_REPEATED_TOKENS):
+            return True
+    return False
+
+
+def read_answer(output: str, language: str) -> Reading:
+    """Find the answer in a model's output.
+
+    A closed `<think>` block is taken out first; where the template opened the block and only `</think>` is there, what
+    precedes it goes too. Then the first line with visible text is the answer.
+
+    Args:
+        output: The whole generated text.
+        language: ISO 639-1 code, for the tokens of the repetition check.
+    """
+    visible = _CLOSED_THOUGHT.sub("", output)
+    closes = list(_CLOSE_TAG.finditer(visible))
+    if closes:
+        visible = visible[closes[-1].end() :]
+    opened = _OPEN_TAG.search(visible)
+    if opened:
+        visible = visible[: opened.start()]
+    answer = next((line.strip() for line in visible.splitlines() if _INVISIBLE.sub("", line)), "")
+    return Reading(
+        answer=answer,
+        empty=not answer,
+        repeated=ends_in_repetition(tokens(output, base_language(language))),
+        unclosed_thought=opened is not None,
+    )

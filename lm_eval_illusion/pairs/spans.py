@@ -1,0 +1,92 @@
+"""Typed spans of a passage: pieces of text that could have been an answer of the same sort as the gold.
+
+A span lies within one clause, begins and ends at word edges, and neither end is a function word. Numeric golds get spans
+that hold a number, bare numbers where the gold is one. Other golds get word spans of about as many words; where the script
+has capitals, a capital must be matched by one, but nothing rests on them: scripts without case get the same spans.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import regex
+
+from .rules import Answer
+from .vocabulary import WORD, Vocabulary
+
+_CLAUSE = regex.compile(r"(?:[^\p{P}\p{S}]|(?<=\w)['’ʼ.,\-–‑%](?=[\w])|(?<=\d)%)+")
+_NUMBER = regex.compile(r"(?<![\p{Nd}]|\p{Nd}[.,٬])\p{Nd}+(?:[.,٬]\p{Nd}+)*(?![\p{Nd}])")
+WORDS_MORE = 1
+"""A span may have so many words more or fewer than the gold."""
+MAX_WORDS = 8
+"""Golds of more words get no spans: they are clauses, which no window of words resembles."""
+
+
+@dataclass(frozen=True)
+class Span:
+    """A piece of a passage that could be an answer."""
+
+    text: str
+    """As written (a Korean particle at the end taken off)."""
+    place: int
+    """Offset in the passage, in characters."""
+    kind: str
+    """number, name (opens with a capital inside a sentence) or phrase."""
+    roughness: float
+    """0 where both neighbours are clause ends or function words, 1 where neither is: the span cuts through a phrase."""
+
+
+def _numbers(passage: str) -> Iterator[Span]:
+    for hit in _NUMBER.finditer(passage):
+        yield Span(hit.group(), hit.start(), "number", 0.0)
+
+
+def _windows(passage: str, sizes: range, words: Vocabulary) -> Iterator[Span]:
+    for clause in _CLAUSE.finditer(passage):
+        found = list(WORD.finditer(passage, clause.start(), clause.end()))
+        folded = [word.group().casefold() for word in found]
+        loose = [word in words.function_words for word in folded]
+        opens_sentence = passage[: clause.start()].rstrip()[-1:] in ("", ".", "!", "?", "।", "。", "؟")
+        for size in sizes:
+            for i in range(len(found) - size + 1):
+                j = i + size - 1
+                if loose[i] or loose[j]:
+                    continue
+                last = words.bare(found[j].group())
+                text = passage[found[i].start() : found[j].start() + len(last)]
+                rough = 0.5 * (i > 0 and not loose[i - 1]) + 0.5 * (j + 1 < len(found) and not loose[j + 1])
+                opener = i == 0 and opens_sentence and folded[0] in words.lower_seen
+                yield Span(text, found[i].start(), _kind(text, opener), rough)
+
+
+def _kind(text: str, opens_sentence: bool) -> str:
+    if any(c.isdecimal() for c in text):
+        return "number"
+    return "name" if text[:1].isupper() and not opens_sentence else "phrase"
+
+
+def typed_spans(passage: str, gold: Answer, words: Vocabulary) -> list[Span]:
+    """Return the spans of a passage that are of the gold's sort, each text once, at its first place.
+
+    Args:
+        passage: Whitespace folded.
+        gold: The answer that is shown.
+        words: Statistics of the language.
+    """
+    count = len(WORD.findall(gold.text))
+    if count == 0 or count > MAX_WORDS:
+        return []
+    bare_number = _NUMBER.fullmatch(gold.text) is not None
+    found = list(_numbers(passage)) if bare_number else []
+    if not bare_number:
+        sizes = range(max(1, count - WORDS_MORE), count + WORDS_MORE + 1)
+        wanted = _kind(gold.text, opens_sentence=False)
+        for span in _windows(passage, sizes, words):
+            numeric = span.kind == "number"
+            if numeric == gold.look.numeric and (numeric or (span.kind == "name") == (wanted == "name")):
+                found.append(span)
+    first: dict[str, Span] = {}
+    for span in found:
+        first.setdefault(span.text, span)
+    return list(first.values())
