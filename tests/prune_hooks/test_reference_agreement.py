@@ -97,6 +97,28 @@ def assert_agrees(ours, theirs, family):
             torch.testing.assert_close(left[name], right[name], rtol=1e-2, atol=1e-3)
 
 
+def test_experts_are_pruned_by_the_tokens_that_reach_them():
+    """The first block of a mixture, by hand: an expert's inputs are its own tokens, then its own hidden activation."""
+    ours, dense = build("mixtral"), build("mixtral")
+    prune(ours, None, PruneSpec(calibration=ROWS, sequential="block"), progress=False)
+    experts = "model.layers.0.mlp.experts"
+    seen = []
+    handle = dense.get_submodule(experts).register_forward_pre_hook(lambda module, args: seen.append(args))
+    with torch.no_grad():
+        for row in ROWS:
+            dense(input_ids=row[None], use_cache=False)
+    handle.remove()
+    was, now = dense.get_submodule(experts), ours.get_submodule(experts)
+    for expert in range(4):
+        tokens = [hidden[(chosen == expert).sum(dim=1) > 0] for hidden, chosen, _ in seen]
+        up = was.gate_up_proj[expert].detach()
+        halves = [(x @ up.T).chunk(2, dim=1) for x in tokens]
+        inner = [torch.nn.functional.silu(gate) * linear for gate, linear in halves]
+        assert torch.equal(now.gate_up_proj[expert] == 0, reference.wanda(up, tokens, 0.5, None) == 0)
+        down = was.down_proj[expert].detach()
+        assert torch.equal(now.down_proj[expert] == 0, reference.wanda(down, inner, 0.5, None) == 0)
+
+
 # --- planted faults
 
 
