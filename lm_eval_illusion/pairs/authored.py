@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from ..errors import IllusionError
-from .draw import shuffled
 from .options import NUMBER_OF_OPTIONS
-from .parallel import Aligned, Item, Parallel, Plan
+from .parallel import Aligned, Item, Parallel
 from .rules import ALIGNED, Answer, admissible, entangled
 
 
 @dataclass(frozen=True)
 class Authored:
-    """A parallel data set whose questions carry their near distractors."""
+    """A parallel data set whose questions carry their near distractors; far ones are found as in any other."""
 
-    items: Mapping[str, Item]
-    """Source id -> item."""
-    seed: int
-    """`illusion_seed`."""
+    found: Parallel
+    """Gives the far distractors."""
 
     def near(self, item: Item) -> Aligned:
         """Return the author's three distractors in every language.
@@ -36,17 +32,11 @@ class Authored:
             columns[language] = options
         texts = [{code: column[i] for code, column in columns.items()} for i in range(NUMBER_OF_OPTIONS - 1)]
         dataset = item.questions[item.reference].dataset
-        return Aligned([(t, "author") for t in texts], (dataset, item.source_id, "near", self.seed))
+        return Aligned([(t, "author") for t in texts], (dataset, item.source_id, "near", self.found.seed))
 
-    def plan(self, skip: Collection[str] = ()) -> Plan:
-        """Return for every id its (near, far) distractors; far ones are other passages' golds."""
-        other = Parallel(self.items, self.seed)
-        ring = shuffled(self.items, "ring", self.seed)
-        return {
-            source_id: (self.near(item), other.far(item, ring))
-            for source_id, item in self.items.items()
-            if source_id not in skip
-        }
+    def far(self, item: Item) -> Aligned | None:
+        """Choose golds of other passages."""
+        return self.found.far(item)
 
 
 def problems_of(options: list[Answer], golds: tuple[Answer, ...]) -> list[str]:
@@ -56,7 +46,9 @@ def problems_of(options: list[Answer], golds: tuple[Answer, ...]) -> list[str]:
         return [f"three distractors expected, found {len(options)}"]
     for i, option in enumerate(options):
         if not admissible(option, golds, length=ALIGNED):
-            found.append(f"distractor {option.text!r} breaks a rule beside {golds[0].text!r} (kind, script, length, overlap)")
+            found.append(
+                f"distractor {option.text!r} breaks a rule beside {golds[0].text!r} (kind, script, length, overlap)"
+            )
         if any(entangled(option, other) for other in options[:i]):
             found.append(f"distractor {option.text!r} repeats or contains another one")
     return found

@@ -67,7 +67,9 @@ def _best_triple(
     kept: Sequence[Candidate], gold: Answer, gold_place: int | None, key: Sequence[object]
 ) -> list[Candidate] | None:
     longer, after = draw(*key, "longer") % 4, draw(*key, "after") % 4
-    clash = {(a, b) for a, b in itertools.combinations(range(len(kept)), 2) if entangled(kept[a].answer, kept[b].answer)}
+    clash = {
+        (a, b) for a, b in itertools.combinations(range(len(kept)), 2) if entangled(kept[a].answer, kept[b].answer)
+    }
     found: list[tuple[float, tuple[int, ...]]] = []
     for triple in itertools.combinations(range(len(kept)), 3):
         if not clash.isdisjoint(itertools.combinations(triple, 2)):

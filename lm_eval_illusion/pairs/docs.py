@@ -1,16 +1,16 @@
 """From questions to the rows of a task: prompt, options near and far, and where each option came from.
 
-Rows are built for all questions of a language and put in sampling order (one question a passage first, by hash of the
-id), so that a sample of n, and `--limit n`, are the first n rows, and demonstrations can come from all of them.
+Questions are walked in sampling order (one a passage first, by hash of the id), so that a sample of n, and `--limit n`,
+are the first n rows; demonstrations can come from every question, sampled or not.
 """
 
 from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from typing import Any
 
 from ..errors import IllusionError
@@ -18,7 +18,7 @@ from .authored import Authored
 from .catalogue import dataset_named
 from .draw import spread
 from .options import Options
-from .parallel import Parallel, join_languages
+from .parallel import Aligned, Item, Parallel, join_languages
 from .prompts import build_prompt
 from .questions import Question, passage_digest
 from .single import Single
@@ -31,20 +31,24 @@ MAX_NEW_TOKENS = 48
 MAX_GOLD_CHARACTERS = 60
 """Questions whose shown answer is longer ask for a sentence, which the budget and the matchers are not made for."""
 
-Chosen = Iterator[tuple[Question, Options | None, Options | None]]
+Row = dict[str, Any]
+Chooser = Callable[[Question], tuple[Options | None, Options | None]]
+"""Question -> its near and far options; None where no three distractors could be found."""
 
 
 @dataclass(frozen=True)
 class Built:
-    """All rows of one language, and what had to be left out."""
+    """The rows of one language, and what had to be left out on the way."""
 
-    rows: tuple[dict[str, Any], ...]
-    """Rows in sampling order."""
+    rows: tuple[Row, ...]
+    """Items to ask, in sampling order."""
+    others: tuple[Row, ...]
+    """The remaining questions, without options: they may serve as demonstrations."""
     excluded: dict[str, int]
     """Reason -> how many questions were left out of every half."""
 
 
-def _row(question: Question, near: Options, far: Options) -> dict[str, Any]:
+def _base(question: Question) -> Row:
     return {
         "item_id": question.item_id,
         "dataset": question.dataset,
@@ -56,106 +60,146 @@ def _row(question: Question, near: Options, far: Options) -> dict[str, Any]:
         "answers": list(question.answers),
         "gold_text": question.gold,
         "prompt": build_prompt(question.passage, question.question, question.language),
-        "choices_near": list(near.choices),
-        "gold_near": near.gold,
-        "sources_near": list(near.sources),
-        "choices_far": list(far.choices),
-        "gold_far": far.gold,
-        "sources_far": list(far.sources),
         "max_gen_toks": MAX_NEW_TOKENS,
         "passage_sha256": passage_digest(question.passage),
     }
 
 
-def _assemble(chosen: Chosen) -> Built:
-    rows: list[dict[str, Any]] = []
-    excluded: Counter[str] = Counter()
-    for question, near, far in chosen:
-        if len(question.gold) > MAX_GOLD_CHARACTERS:
-            excluded[f"answer longer than {MAX_GOLD_CHARACTERS} characters"] += 1
-        elif near is None:
-            excluded["no three near distractors"] += 1
-        elif far is None:
-            excluded["no three far distractors"] += 1
-        else:
-            rows.append(_row(question, near, far))
-    order = spread([row["cluster"] for row in rows], [row["source_id"] for row in rows])
-    return Built(tuple(rows[i] for i in order), dict(excluded))
-
-
-def _choose_single(questions: Sequence[Question], seed: int) -> Chosen:
-    single = Single(questions, seed)
-    for question in questions:
-        short = len(question.gold) <= MAX_GOLD_CHARACTERS
-        near = single.near(question) if short else None
-        yield question, near, single.far(question) if near else None
-
-
-def build_single(questions: Sequence[Question], seed: int = 0) -> Built:
-    """Build the rows of questions in one language, such as one's own from `load_squad`."""
-    return _assemble(_choose_single(questions, seed))
-
-
-def build_parallel(by_language: dict[str, Sequence[Question]], seed: int = 0) -> dict[str, Built]:
-    """Build the rows of parallel questions: one choice for all languages, the same ids in every one.
-
-    Where the source gives authored distractors, those are the near ones.
-    """
-    items = join_languages(by_language)
-    long = {
-        source_id
-        for source_id, item in items.items()
-        if any(len(q.gold) > MAX_GOLD_CHARACTERS for q in item.questions.values())
+def _with(options: Options | None, distance: str) -> Row:
+    return {
+        f"choices_{distance}": list(options.choices) if options else None,
+        f"gold_{distance}": options.gold if options else None,
+        f"sources_{distance}": list(options.sources) if options else None,
     }
-    authored = any(q.distractors for questions in by_language.values() for q in questions)
-    chooser = Authored(items, seed) if authored else Parallel(items, seed)
-    plan = chooser.plan(skip=long)
-    built = {}
-    for language, questions in by_language.items():
-        shared = [q for q in questions if q.source_id in items and q.source_id not in long]
-        result = _assemble(
-            (
-                q,
-                plan[q.source_id][0].options(q.gold, language) if plan[q.source_id][0] else None,
-                plan[q.source_id][1].options(q.gold, language) if plan[q.source_id][1] else None,
-            )
-            for q in shared
-        )
-        left = {f"answer longer than {MAX_GOLD_CHARACTERS} characters in some language": len(long)} if long else {}
-        built[language] = Built(result.rows, {**left, **result.excluded})
-    return built
+
+
+def _row(question: Question, near: Options | None, far: Options | None) -> Row:
+    return {**_base(question), **_with(near, "near"), **_with(far, "far")}
+
+
+def assemble(questions: Sequence[Question], choose: Chooser, count: int | None = None) -> Built:
+    """Walk the questions in sampling order and build rows until `count` of them have their options.
+
+    Args:
+        questions: All that may be asked, before any sampling; their order plays no role.
+        choose: Gives a question its options.
+        count: How many rows to build; None builds all.
+    """
+    order = spread([q.cluster for q in questions], [q.source_id for q in questions])
+    rows: list[Row] = []
+    others: list[Row] = []
+    excluded: Counter[str] = Counter()
+    for question in (questions[i] for i in order):
+        near, far = choose(question) if count is None or len(rows) < count else (None, None)
+        if near is not None and far is not None:
+            rows.append(_row(question, near, far))
+            continue
+        if count is None or len(rows) < count:
+            excluded[f"no three {'near' if near is None else 'far'} distractors"] += 1
+        others.append(_row(question, None, None))
+    return Built(tuple(rows), tuple(others), dict(excluded))
+
+
+def _short(question: Question) -> bool:
+    return len(question.gold) <= MAX_GOLD_CHARACTERS
+
+
+def build_single(questions: Sequence[Question], seed: int = 0, count: int | None = None) -> Built:
+    """Build the rows of questions in one language, such as one's own from `load_squad`."""
+    return _build_from(Single(questions, seed), count)
+
+
+def _build_from(single: Single, count: int | None) -> Built:
+    asked = [q for q in single.questions if _short(q)]
+    built = assemble(asked, lambda q: (single.near(q), single.far(q)), count)
+    return _count_long(built, len(single.questions) - len(asked))
+
+
+def _count_long(built: Built, long: int) -> Built:
+    reason = {f"answer longer than {MAX_GOLD_CHARACTERS} characters": long} if long else {}
+    return replace(built, excluded={**reason, **built.excluded})
+
+
+@dataclass(frozen=True)
+class ParallelSet:
+    """A parallel data set: one choice of options for all languages, made item by item as rows are asked for."""
+
+    by_language: Mapping[str, Sequence[Question]]
+    """Language -> questions."""
+    seed: int
+    """`illusion_seed`."""
+
+    @cached_property
+    def _items(self) -> dict[str, Item]:
+        return join_languages(self.by_language)
+
+    @cached_property
+    def _chooser(self) -> Parallel | Authored:
+        authored = any(q.distractors for questions in self.by_language.values() for q in questions)
+        parallel = Parallel(self._items, self.seed)
+        return Authored(parallel) if authored else parallel
+
+    @cached_property
+    def _eligible(self) -> frozenset[str]:
+        return frozenset(i for i, item in self._items.items() if all(map(_short, item.questions.values())))
+
+    @cached_property
+    def _chosen(self) -> dict[str, tuple[Aligned | None, Aligned | None]]:
+        return {}
+
+    def _choose(self, question: Question) -> tuple[Options | None, Options | None]:
+        source_id = question.source_id
+        if source_id not in self._chosen:
+            item = self._items[source_id]
+            self._chosen[source_id] = (self._chooser.near(item), self._chooser.far(item))
+        near, far = (a.options(question.gold, question.language) if a else None for a in self._chosen[source_id])
+        return near, far
+
+    def build(self, language: str, count: int | None = None) -> Built:
+        """Build the rows of one language; the same ids in every language."""
+        asked = [q for q in self.by_language[language] if q.source_id in self._eligible]
+        return _count_long(assemble(asked, self._choose, count), len(self.by_language[language]) - len(asked))
 
 
 @lru_cache(maxsize=8)
-def _parallel_set(dataset: str, folder: str | None, seed: int) -> dict[str, Built]:
+def _parallel_set(dataset: str, folder: str | None, seed: int) -> ParallelSet:
     languages = dataset_named(dataset).languages
-    return build_parallel({code: load_questions(dataset, code, folder) for code in languages}, seed)
+    return ParallelSet({code: load_questions(dataset, code, folder) for code in languages}, seed)
+
+
+@lru_cache(maxsize=32)
+def _single(dataset: str, language: str, folder: str | None, seed: int) -> Single:
+    return Single(load_questions(dataset, language, folder), seed)
 
 
 @lru_cache(maxsize=64)
-def _single_set(dataset: str, language: str, folder: str | None, seed: int) -> Built:
-    return build_single(load_questions(dataset, language, folder), seed)
+def _build(dataset: str, language: str, folder: str | None, seed: int, count: int | None) -> Built:
+    if dataset_named(dataset).parallel:
+        return _parallel_set(dataset, folder, seed).build(language, count)
+    return _build_from(_single(dataset, language, folder, seed), count)
 
 
-def build(dataset: str, language: str, *, folder: str | None = None, seed: int = 0) -> Built:
-    """Build every row of one language of a known data set; kept in memory for the other halves of the pair.
+def build(dataset: str, language: str, *, folder: str | None = None, seed: int = 0, count: int | None = None) -> Built:
+    """Build the rows of one language of a known data set; kept in memory for the other halves of the pair.
 
     Args:
         dataset: tydiqa, xquad or illusion_mini.
         language: ISO 639-1 code.
         folder: Local data folder; None looks at the environment, then at the hub.
         seed: Seed of options and order.
+        count: How many items to ask; None asks all.
 
     Raises:
-        IllusionError: the data cannot be had, or no question is left.
+        IllusionError: the data cannot be had, or fewer usable questions are left than asked for.
     """
     load_questions(dataset, language, folder)
     local = data_folder(folder)
-    where = str(local[0]) if local else None
-    entry = dataset_named(dataset)
-    built = _parallel_set(dataset, where, seed)[language] if entry.parallel else _single_set(dataset, language, where, seed)
-    if not built.rows:
-        raise IllusionError(f"{dataset} {language}: no question is left of those loaded ({built.excluded})")
-    for reason, count in built.excluded.items():
-        logger.info("%s %s: %d questions left out of both halves: %s", dataset, language, count, reason)
+    built = _build(dataset, language, str(local[0]) if local else None, seed, count)
+    if len(built.rows) < (count or 1):
+        raise IllusionError(
+            f"illusion_items_per_language is {count}, but {dataset} has {len(built.rows)} usable questions in "
+            f"{language!r} (left out: {built.excluded}); ask for at most that many, or leave it out to take all"
+        )
+    for reason, left_out in built.excluded.items():
+        logger.info("%s %s: %d questions left out of both halves: %s", dataset, language, left_out, reason)
     return built

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import unicodedata
 from dataclasses import dataclass
+from functools import lru_cache
 
 import regex
 
@@ -34,6 +35,7 @@ class Look:
     """The first letter is upper case (always False in scripts without case)."""
 
 
+@lru_cache(maxsize=8192)
 def _script(char: str) -> str:
     if char.isdecimal():
         return unicodedata.name(char, "").rpartition("DIGIT")[0].strip() or "ASCII"

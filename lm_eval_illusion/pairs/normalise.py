@@ -17,6 +17,7 @@ import itertools
 import unicodedata
 from collections.abc import Sequence
 from enum import IntEnum
+from functools import lru_cache
 
 import regex
 
@@ -67,6 +68,7 @@ def fold_whitespace(text: str) -> str:
     return " ".join(text.replace("\ufeff", "").split())
 
 
+@lru_cache(maxsize=256)
 def base_language(language: str) -> str:
     """Return the language of a tag such as "zh-Hans" or "pt_BR": "zh", "pt"."""
     return language.replace("_", "-").split("-")[0].lower()

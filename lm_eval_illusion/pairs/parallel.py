@@ -8,8 +8,9 @@ before the others). Far candidates: golds of other articles that occur in the pa
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import regex
 
@@ -29,7 +30,7 @@ ARTICLE_COST = 2.0
 """Cost of a gold of the same article that occurs in the passage in no language; less for each language in which it does."""
 NUMBER_COST = 0.3
 """Cost of a number of the passage against a gold of the paragraph."""
-FAR_TRIED = 4 * KEPT
+FAR_TRIED = 2 * KEPT
 """How many far candidates are collected before three are chosen."""
 
 
@@ -46,12 +47,17 @@ class Item:
     passages: Mapping[str, str]
     """Language -> normalised passage without spaces, for occurrence checks."""
 
-    @property
+    @cached_property
     def shown(self) -> dict[str, Answer]:
         """Language -> the gold that is shown."""
         return {language: golds[0] for language, golds in self.golds.items()}
 
-    @property
+    @cached_property
+    def title(self) -> str:
+        """Title of the article, in the language that decides."""
+        return self.questions[self.reference].title
+
+    @cached_property
     def reference(self) -> str:
         """The language whose lengths and places decide: English where there is one."""
         return _REFERENCE if _REFERENCE in self.golds else min(self.golds)
@@ -101,10 +107,13 @@ def _numbers(item: Item) -> Iterator[tuple[str, dict[str, Answer]]]:
             written.setdefault(normalise(hit.group(), language), hit.group())
         found.append(written)
     for digits in sorted(set.intersection(*(set(written) for written in found))):
-        yield digits, {
-            language: Answer(written[digits], language)
-            for language, written in zip(item.questions, found, strict=True)
-        }
+        yield (
+            digits,
+            {
+                language: Answer(written[digits], language)
+                for language, written in zip(item.questions, found, strict=True)
+            },
+        )
 
 
 def _candidate(texts: Texts, item: Item, source: str, cost: float) -> Candidate:
@@ -127,10 +136,6 @@ class Aligned:
         return arrange(gold, [(texts[language].text, source) for texts, source in self.texts], self.key)
 
 
-Plan = dict[str, tuple[Aligned | None, Aligned | None]]
-"""Source id -> its (near, far) distractors; None where no three could be found."""
-
-
 @dataclass(frozen=True)
 class Parallel:
     """A parallel data set, ready to give each item its options."""
@@ -140,19 +145,32 @@ class Parallel:
     seed: int
     """`illusion_seed`."""
 
-    def _options(self, item: Item, pool: dict[str, Texts], candidates: list[Candidate], condition: str) -> Aligned | None:
+    def _options(
+        self, item: Item, pool: dict[str, Texts], candidates: list[Candidate], condition: str
+    ) -> Aligned | None:
         key = (next(iter(item.questions.values())).dataset, item.source_id, condition, self.seed)
         gold = item.shown[item.reference]
         place = item.passages[item.reference].find(gold.key)
         chosen = choose_three(candidates, gold, place if place >= 0 else None, key)
         return None if chosen is None else Aligned([(pool[c.source], c.source) for c in chosen], key)
 
-    def near(self, item: Item, neighbours: Sequence[Item]) -> Aligned | None:
-        """Choose near distractors; `neighbours` are the other items of the same article."""
+    @cached_property
+    def _articles(self) -> dict[str, list[Item]]:
+        found: dict[str, list[Item]] = {}
+        for item in self.items.values():
+            found.setdefault(item.title, []).append(item)
+        return found
+
+    @cached_property
+    def _ring(self) -> list[str]:
+        return shuffled(self.items, "ring", self.seed)
+
+    def near(self, item: Item) -> Aligned | None:
+        """Choose distractors of the same paragraph, passage or article; None where there are no three."""
         here = next(iter(item.questions.values())).cluster
         pool: dict[str, Texts] = {}
         candidates: list[Candidate] = []
-        for other in neighbours:
+        for other in self._articles[item.title]:
             same = next(iter(other.questions.values())).cluster == here
             texts = other.shown
             if other.source_id == item.source_id or not _holds_everywhere(texts, item):
@@ -168,15 +186,15 @@ class Parallel:
                 candidates.append(_candidate(texts, item, source, NUMBER_COST))
         return self._options(item, pool, candidates, "near")
 
-    def far(self, item: Item, ring: Sequence[str]) -> Aligned | None:
-        """Choose far distractors; `ring` holds all ids in hash order and is walked from the item's own hash on."""
-        title = item.questions[item.reference].title
+    def far(self, item: Item) -> Aligned | None:
+        """Choose golds of other articles: all ids stand on a ring in hash order, walked from the item's own hash on."""
+        ring = self._ring
         start = draw("ring", item.source_id, self.seed) % len(ring)
         pool: dict[str, Texts] = {}
         candidates: list[Candidate] = []
         for source_id in itertools.chain(ring[start:], ring[:start]):
             other = self.items[source_id]
-            if other.questions[item.reference].title == title:
+            if other.title == item.title:
                 continue
             texts = other.shown
             if _holds_everywhere(texts, item) and not _share_in_passage(texts, item):
@@ -186,15 +204,3 @@ class Parallel:
                 if len(candidates) == FAR_TRIED:
                     break
         return self._options(item, pool, candidates, "far")
-
-    def plan(self, skip: Collection[str] = ()) -> Plan:
-        """Return for every id that is not skipped its (near, far) distractors."""
-        ring = shuffled(self.items, "ring", self.seed)
-        articles: dict[str, list[Item]] = {}
-        for item in self.items.values():
-            articles.setdefault(item.questions[item.reference].title, []).append(item)
-        return {
-            source_id: (self.near(item, articles[item.questions[item.reference].title]), self.far(item, ring))
-            for source_id, item in self.items.items()
-            if source_id not in skip
-        }

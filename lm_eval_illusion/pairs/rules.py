@@ -7,9 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+import regex
+
 from .answers import F1_NEEDED, overlap_f1
 from .kinds import Look, look_of
-from .normalise import characters, normalise, tokens
+from .normalise import normalise, tokens
+
+_CLUSTER = regex.compile(r"(?!\s)\X")
+
 
 @dataclass(frozen=True)
 class Length:
@@ -49,12 +54,17 @@ class Answer:
     @cached_property
     def key(self) -> str:
         """Normalised spelling without spaces; equality and containment are judged on it."""
-        return normalise(self.text, self.language).replace(" ", "")
+        return "".join(self.tokens) or normalise(self.text, self.language).replace(" ", "")
+
+    @cached_property
+    def token_set(self) -> frozenset[str]:
+        """Distinct tokens, for a quick look before F1 is computed."""
+        return frozenset(self.tokens)
 
     @cached_property
     def length(self) -> int:
         """Grapheme clusters of the text as shown, spaces not counted."""
-        return len(characters(self.text.split()))
+        return len(self.text.replace(" ", "")) if self.text.isascii() else len(_CLUSTER.findall(self.text))
 
 
 def similar_length(left: Answer, right: Answer, rule: Length = SIMILAR) -> bool:
@@ -91,7 +101,10 @@ def entangled(left: Answer, right: Answer) -> bool:
 
 def would_count_as_right(option: Answer, gold: Answer) -> bool:
     """Say whether the matcher would take the option for the gold: then it is no distractor."""
-    return entangled(option, gold) or overlap_f1(option.tokens, gold.tokens) >= F1_NEEDED
+    if entangled(option, gold):
+        return True
+    shared = not option.token_set.isdisjoint(gold.token_set)
+    return shared and overlap_f1(option.tokens, gold.tokens) >= F1_NEEDED
 
 
 def admissible(option: Answer, golds: Sequence[Answer], *, length: Length = SIMILAR, kind: bool = True) -> bool:
@@ -104,9 +117,9 @@ def admissible(option: Answer, golds: Sequence[Answer], *, length: Length = SIMI
         kind: Compare the kind too; False where the kind was compared in another language of the same item.
     """
     return (
-        bool(option.tokens)
-        and similar_length(option, golds[0], length)
+        similar_length(option, golds[0], length)
         and (not kind or option.look.numeric == golds[0].look.numeric)
         and same_script(option, golds[0])
+        and bool(option.tokens)
         and not any(would_count_as_right(option, gold) for gold in golds)
     )

@@ -82,9 +82,7 @@ def _load(dataset: str, language: str, folder: Path | None, origin: str) -> tupl
             return tuple(load_squad(path, dataset=dataset, language=language, parallel=True))
     if folder is None:
         where = f"hub {entry.hub_path}"
-        questions = parse_squad(
-            hub_content(entry, language), dataset, language, parallel=entry.parallel, where=where
-        )
+        questions = parse_squad(hub_content(entry, language), dataset, language, parallel=entry.parallel, where=where)
     else:
         where = str(folder / entry.files[language])
         questions = _from_folder(entry, language, folder, origin)

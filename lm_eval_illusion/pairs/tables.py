@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..errors import IllusionError
 from .catalogue import dataset_named, require_language
 from .docs import build
 from .task_options import read_options
@@ -14,8 +13,7 @@ if TYPE_CHECKING:
 
 SPLIT = "test"
 """The one split; demonstrations come from it too, since the harness shows a sampler the item only then."""
-_DEMONSTRATION = ("item_id", "cluster", "source_id", "dataset", "prompt", "gold_text", "choices_near", "gold_near")
-_DEMONSTRATION += ("choices_far", "gold_far")
+_DEMONSTRATION = ("item_id", "cluster", "source_id", "prompt", "gold_text")
 
 
 def load(*, pairs_dataset: str, pairs_language: str, **metadata: Any) -> dict[str, datasets.Dataset]:
@@ -33,15 +31,11 @@ def load(*, pairs_dataset: str, pairs_language: str, **metadata: Any) -> dict[st
 
     options = read_options(metadata)
     require_language(dataset_named(pairs_dataset), pairs_language)
-    rows = build(pairs_dataset, pairs_language, folder=options.data, seed=options.seed).rows
-    asked = options.items_per_language
-    if asked is not None and asked > len(rows):
-        raise IllusionError(
-            f"illusion_items_per_language is {asked}, but {pairs_dataset} has {len(rows)} usable questions in "
-            f"{pairs_language!r}; ask for at most that many, or leave it out to take all"
-        )
-    marked = [{**row, "sampled": asked is None or number < asked} for number, row in enumerate(rows)]
-    return {SPLIT: datasets.Dataset.from_list(marked)}
+    built = build(
+        pairs_dataset, pairs_language, folder=options.data, seed=options.seed, count=options.items_per_language
+    )
+    rows = [{**row, "sampled": True} for row in built.rows] + [{**row, "sampled": False} for row in built.others]
+    return {SPLIT: datasets.Dataset.from_list(rows)}
 
 
 def keep_sampled(docs: datasets.Dataset) -> datasets.Dataset:
