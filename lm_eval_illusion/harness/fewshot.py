@@ -18,10 +18,9 @@ Doc = dict[str, Any]
 class ItemSampler(ContextSampler):
     """Draws demonstrations by hash of item id, candidate id and the harness's few-shot seed.
 
-    The pool is every question of the language, sampled or not. Never chosen: a question about the item's own passage, one
-    whose answer stands among the item's options (showing it would favour that option), or a second one about the same
-    passage. Candidates are the half of the pool with the shorter prompts, so that demonstrations leave room for the item.
-    Parallel data get parallel demonstrations, since the hash uses source ids without the language.
+    The pool is every question of the language, sampled or not. Never chosen: a question about the item's own passage,
+    one whose answer stands among the item's options (showing it would favour that option), or a second one about the
+    same passage. Candidates are the half of the pool with the shorter prompts, so that demonstrations leave room.
     """
 
     def __init__(self, df: Sequence[Doc] | None = None, *, rnd: int | None = None, **kwargs: Any) -> None:

@@ -1,8 +1,8 @@
 """Three options out of many: good ones first, and so that neither length nor place nor count gives the key away.
 
-For every item a hash fixes how many distractors should be longer than the gold (0 to 3) and how many should stand before
-it in the passage; the triple that comes nearest is taken. Over many items the gold is then longest, or first, in about a
-quarter of them.
+For every item a hash fixes how many distractors should be longer than the gold (0 to 3) and how many should stand
+after it in the passage; the triple that comes nearest is taken. Over many items the gold is then longest in about a
+quarter of them, and no more often first than its passage forces.
 """
 
 from __future__ import annotations

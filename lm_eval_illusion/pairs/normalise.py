@@ -4,10 +4,11 @@ The rules, in this order (reference: the project's matching rules; each has a ha
 
 1. space-like grouping marks between digit groups go first (NFKC would turn them into plain spaces);
 2. NFKC, casefold with the Turkish dotted and dotless i by rule, NFKC again;
-3. format characters (zero-width, bidi, soft hyphen) and the Arabic tatweel are dropped; combining marks are never removed;
-4. digits of every script become ASCII; grouping marks between groups of three are dropped (1,000 = 1.000 = 1 000 = 1000);
+3. format characters (zero-width, bidi, soft hyphen) and the Arabic tatweel are dropped; combining marks never are;
+4. digits of every script become ASCII; grouping marks between groups of three are dropped (1,000 = 1.000 = 1000);
 5. punctuation (Unicode P*) becomes a space: deleting it would fuse "1990-1995";
-6. tokens: a digit run is always one token; grapheme clusters for Chinese, Japanese and Thai, whitespace-separated elsewhere;
+6. tokens: a digit run is always one token; grapheme clusters for Chinese, Japanese and Thai (a word in an alphabet
+   stays whole there), whitespace-separated elsewhere;
 7. articles of the language are dropped; Arabic "al-" only at the start of a word.
 """
 
@@ -21,18 +22,7 @@ from functools import lru_cache
 
 import regex
 
-ARTICLES: dict[str, frozenset[str]] = {
-    "en": frozenset("a an the".split()),
-    "de": frozenset("der die das den dem des ein eine einen einem einer eines".split()),
-    "es": frozenset("el la los las un una unos unas".split()),
-    "fr": frozenset("le la les un une des".split()),
-    "it": frozenset("il lo la i gli le un uno una".split()),
-    "pt": frozenset("o a os as um uma uns umas".split()),
-    "nl": frozenset("de het een".split()),
-    "ro": frozenset("un o unei unui niște".split()),
-    "el": frozenset("ο η το οι τα τον την τη του τησ των τουσ τισ ένασ μία μια ένα ενόσ μιασ έναν".split()),
-}
-"""Articles per language, casefolded (Greek final sigma is σ then); a language without articles has no entry."""
+from .lexicon import ARTICLES
 
 GRAPHEME_LANGUAGES = frozenset({"zh", "ja", "th"})
 """Languages written without spaces: their tokens are grapheme clusters."""
@@ -149,7 +139,7 @@ def normalise(text: str, language: str) -> str:
     pieces = tokens(text, language, level_of(text, language))
     joined = pieces[:1]
     for before, piece in itertools.pairwise(pieces):
-        # A slash (punctuation) between neighbouring numbers: with a space, "5 300" would read as one grouped number the next time.
+        # With a mere space between neighbouring numbers, "5 300" would read as one grouped number the next time.
         joined += ["/", piece] if before.isdecimal() and piece.isdecimal() else [piece]
     return " ".join(joined)
 

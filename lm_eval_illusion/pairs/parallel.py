@@ -8,7 +8,7 @@ before the others). Far candidates: golds of other articles that occur in the pa
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -27,7 +27,7 @@ Texts = Mapping[str, Answer]
 _NUMBER = regex.compile(r"(?<![\p{Nd}.,])\p{Nd}+(?:[.,٬]\p{Nd}+)*(?![\p{Nd}])")
 _REFERENCE = "en"
 ARTICLE_COST = 2.0
-"""Cost of a gold of the same article that occurs in the passage in no language; less for each language in which it does."""
+"""Cost of a gold of the same article that occurs in the passage in no language; less for each in which it does."""
 NUMBER_COST = 0.3
 """Cost of a number of the passage against a gold of the paragraph."""
 FAR_TRIED = 2 * KEPT

@@ -1,7 +1,7 @@
 """Content pins: the questions that were measured are the questions that are meant, wherever they came from.
 
-A pin is the SHA-256 over the sorted (id, question, answers) of one language. It does not depend on the file format, so a
-local folder and the hub are held to the same value.
+A pin is the SHA-256 over the sorted (id, question, answers) of one language. It does not depend on the file format, so
+a local folder and the hub are held to the same value.
 """
 
 from __future__ import annotations

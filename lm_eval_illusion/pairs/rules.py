@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,7 +12,7 @@ import regex
 
 from .answers import F1_NEEDED, overlap_f1
 from .kinds import Look, look_of
-from .normalise import normalise, tokens
+from .normalise import digit_runs, normalise, tokens
 
 _CLUSTER = regex.compile(r"(?!\s)\X")
 
@@ -82,7 +83,7 @@ def same_script(left: Answer, right: Answer) -> bool:
 
 
 def unlikeness(option: Answer, gold: Answer) -> float:
-    """Return how far an admissible option is from looking like the gold: 0 none, about 1 a clear step, no upper bound."""
+    """Return how far an admissible option is from looking like the gold: 0 not at all, about 1 a clear step."""
     a, b = option.look, gold.look
     cost = 0.5 * abs(math.log((option.length + 2) / (gold.length + 2)))
     cost += 0.25 * abs(len(option.tokens) - len(gold.tokens)) / max(len(gold.tokens), 1)
@@ -103,8 +104,11 @@ def would_count_as_right(option: Answer, gold: Answer) -> bool:
     """Say whether the matcher would take the option for the gold: then it is no distractor."""
     if entangled(option, gold):
         return True
-    shared = not option.token_set.isdisjoint(gold.token_set)
-    return shared and overlap_f1(option.tokens, gold.tokens) >= F1_NEEDED
+    if option.token_set.isdisjoint(gold.token_set):
+        return False
+    if Counter(digit_runs(gold.tokens)) - Counter(digit_runs(option.tokens)):
+        return False
+    return overlap_f1(option.tokens, gold.tokens) >= F1_NEEDED
 
 
 def admissible(option: Answer, golds: Sequence[Answer], *, length: Length = SIMILAR, kind: bool = True) -> bool:

@@ -1,8 +1,9 @@
 """Typed spans of a passage: pieces of text that could have been an answer of the same sort as the gold.
 
-A span lies within one clause, begins and ends at word edges, and neither end is a function word. Numeric golds get spans
-that hold a number, bare numbers where the gold is one. Other golds get word spans of about as many words; where the script
-has capitals, a capital must be matched by one, but nothing rests on them: scripts without case get the same spans.
+A span lies within one clause, begins and ends at word edges, and neither end is a function word. Numeric golds get
+spans that hold a number, bare numbers where the gold is one. Other golds get word spans of about as many words; where
+the script has capitals, a capital must be matched by one, but nothing rests on them: scripts without case get the same
+spans.
 """
 
 from __future__ import annotations
