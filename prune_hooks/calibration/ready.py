@@ -38,16 +38,23 @@ def ready_rows(
 
 
 def _as_tensor(given: torch.Tensor | Sequence[Sequence[int]]) -> torch.Tensor:
-    if not isinstance(given, torch.Tensor):
-        given = [list(row) for row in given]
-        odd = next((k for k, row in enumerate(given) if len(row) != len(given[0])), None)
-        if odd is not None:
-            raise PruneError(
-                f"calibration row {odd} has {len(given[odd])} tokens, row 0 has {len(given[0])}: make them equally long"
-            )
-        given = torch.tensor(given)
-    if given.dim() != 2 or given.numel() == 0:
-        raise PruneError(f"calibration rows have shape {tuple(given.shape)}: expected (rows, tokens), none of them 0")
-    if given.is_floating_point() or given.is_complex() or given.dtype == torch.bool:
-        raise PruneError(f"calibration rows are {given.dtype}: expected token ids as integers (torch.int64)")
-    return given.detach().to("cpu", torch.int64)
+    rows = given if isinstance(given, torch.Tensor) else _from_lists(given)
+    if rows.dim() != 2 or rows.numel() == 0:
+        raise PruneError(f"calibration rows have shape {tuple(rows.shape)}: expected (rows, tokens), none of them 0")
+    if rows.is_floating_point() or rows.is_complex() or rows.dtype == torch.bool:
+        raise PruneError(f"calibration rows are {rows.dtype}: expected token ids as integers (torch.int64)")
+    return rows.detach().to("cpu", torch.int64)
+
+
+def _from_lists(given: Sequence[Sequence[int]]) -> torch.Tensor:
+    try:
+        lengths = [len(row) for row in given]
+        odd = next((k for k, length in enumerate(lengths) if length != lengths[0]), None)
+        if odd is None:
+            return torch.tensor([list(row) for row in given])
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise PruneError(
+            f"calibration is a {type(given).__name__} that is no table of token ids ({error}): expected a name, a path, "
+            "or rows of integers, equally long"
+        ) from error
+    raise PruneError(f"calibration row {odd} has {lengths[odd]} tokens, row 0 has {lengths[0]}: make them equally long")

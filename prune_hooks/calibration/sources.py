@@ -72,7 +72,7 @@ def load_rows(
         groups = _by_language(source, documents, languages)
         return pack(groups, tokenizer, source=hub.describe(source), samples=samples, length=length, seed=seed)
     path = Path(source).expanduser()
-    if not path.exists():
+    if not source.strip() or not path.exists():
         known = ", ".join(("builtin", *HUB_SOURCES))
         raise PruneError(
             f"calibration {source!r} is none of {known} and no such path exists: set calibration=builtin, or a .txt, "

@@ -156,9 +156,10 @@ def test_a_folder_without_text(tmp_path):
         load_rows(tmp_path, TOKENIZER, **SIZE)
 
 
-def test_an_unknown_name_lists_the_known_ones():
-    with pytest.raises(PruneError, match="calibration 'c5' is none of builtin, c4, mc4 and no such path exists"):
-        load_rows("c5", TOKENIZER)
+@pytest.mark.parametrize("name", ["c5", ""])
+def test_an_unknown_name_lists_the_known_ones(name):
+    with pytest.raises(PruneError, match=f"calibration '{name}' is none of builtin, c4, mc4 and no such path exists"):
+        load_rows(name, TOKENIZER)
 
 
 def test_text_needs_a_tokenizer():
@@ -205,6 +206,9 @@ def test_token_rows_are_taken_as_they_are():
     ("rows", "options", "message"),
     [
         ([[1, 2], [3]], {}, "calibration row 1 has 1 tokens, row 0 has 2"),
+        ([1, 2], {}, "calibration is a list that is no table of token ids"),
+        ([["a", "b"]], {}, "calibration is a list that is no table of token ids"),
+        (7, {}, "calibration is a int that is no table of token ids"),
         ([], {}, r"calibration rows have shape \(0,\)"),
         (torch.ones(2, 2), {}, "calibration rows are torch.float32"),
         (torch.ones(2, 2, 2, dtype=torch.int64), {}, r"shape \(2, 2, 2\)"),
