@@ -41,7 +41,8 @@ def headline(row: Row, dense: str, pruned: str, settings: Settings) -> list[str]
         flips = row.contrast.generation
         p = flips.p if flips.p_cluster is None else flips.p_cluster
         said.append(
-            f"Generation changed by {interval(flips.delta, sign=True)} (p {probability(p)}, {flips.lost} lost, {flips.won} won)."
+            f"Generation changed by {interval(flips.delta, sign=True)} (p {probability(p)}, {flips.lost} lost, "
+            f"{flips.won} won)."
         )
     return [*said, LIMITS]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
 
@@ -10,7 +11,9 @@ __all__ = ["LIMIT", "escape_invisible", "inert", "inert_markdown", "inert_prose"
 LIMIT = 160
 """Characters shown of any foreign text."""
 
-_JSON_UNSAFE = re.compile("[\u007f-\u0080-\u009f\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
+_JSON_UNSAFE = re.compile(
+    "[\u007f-\u009f\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]"
+)
 _MARKDOWN = re.compile(r"[\\`*_{}\[\]<>()#+!|~&:@$^]")
 _WWW = re.compile(r"(?i)\bw(?=ww\.)")
 
@@ -35,17 +38,21 @@ def _visible(char: str) -> str:
 
 def inert_markdown(text: str, limit: int = LIMIT) -> str:
     """`inert`, with all that Markdown or HTML could read as markup, a table bar or a link as character references."""
-    shown = _MARKDOWN.sub(lambda match: f"&#{ord(match.group())};", inert(text, limit))
-    shown = _WWW.sub(lambda match: f"&#{ord(match.group())};", shown)
-    return re.sub(r"^([-=0-9.\s])", lambda match: f"&#{ord(match.group())};", shown)
+    shown = _MARKDOWN.sub(_reference, inert(text, limit))
+    shown = _WWW.sub(_reference, shown)
+    return re.sub(r"^([-=0-9.\s])", _reference, shown)
 
 
 def inert_prose(text: str) -> str:
     """Our own sentence, which may quote a foreign name: what could open a tag, cell, code or link is escaped."""
-    shown = re.sub(r"&(?=[#\w])|<(?=[A-Za-z/!?])|[|`]", lambda match: f"&#{ord(match.group())};", inert(text, 2000))
-    return shown.replace("](", "]&#40;")
+    shown = re.sub(r"&(?=[#\w])|<(?=[A-Za-z/!?])|:(?=//)|[|`@]|\](?=\()", _reference, inert(text, 2000))
+    return _WWW.sub(_reference, shown)
+
+
+def _reference(match: re.Match[str]) -> str:
+    return f"&#{ord(match.group())};"
 
 
 def escape_invisible(text: str) -> str:
     """JSON text whose invisible and direction-changing characters are escapes: the same data, safe to look at."""
-    return _JSON_UNSAFE.sub(lambda match: f"\\u{ord(match.group()):04x}", text)
+    return _JSON_UNSAFE.sub(lambda match: json.dumps(match.group())[1:-1], text)

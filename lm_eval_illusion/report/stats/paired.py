@@ -8,7 +8,6 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
-from statsmodels.stats.multitest import multipletests
 
 __all__ = ["detectable_difference", "holm", "mcnemar", "sign_flip"]
 
@@ -60,6 +59,8 @@ def sign_flip(values: NDArray[np.float64] | Sequence[float], clusters: NDArray[n
 
 def holm(pvalues: Sequence[float | None]) -> list[float | None]:
     """Holm's step-down correction over one family; None stays None and is not counted."""
+    from statsmodels.stats.multitest import multipletests  # brings pandas: a second that other commands need not pay
+
     known = [p for p in pvalues if p is not None]
     if not known:
         return list(pvalues)

@@ -1,0 +1,129 @@
+"""Model output is hostile text: it stays inert in the terminal, in Markdown and in the files."""
+
+import io
+import json
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+from synthetic import Question, pattern, receipt, write_run
+
+from lm_eval_illusion.report import build_report, write_report
+from lm_eval_illusion.report.numbers import decimals, interval, probability
+from lm_eval_illusion.report.render.markdown import render_markdown
+from lm_eval_illusion.report.render.safe import LIMIT, escape_invisible, inert, inert_markdown, inert_prose
+from lm_eval_illusion.report.render.text import render_text
+from lm_eval_illusion.report.schema import Estimate
+
+HOSTILE = (
+    "| a | [bold red]x[/] [link=http://evil]y[/link] <script>alert(1)</script> \x1b[2J\x1b]8;;http://evil\x07 "
+    "\u202egnp.exe\u2066 \u2028 \r\n# head `code` ![i](http://evil/i.png) www.evil.example a@evil.example $x$ &lt;"
+)
+
+
+def terminal(report, width=200):
+    stream = io.StringIO()
+    Console(file=stream, width=width, force_terminal=True, color_system="truecolor").print(render_text(report))
+    return stream.getvalue()
+
+
+@pytest.fixture
+def hostile(tmp_path):
+    dense = pattern("bbbb")
+    pruned = [
+        Question(n, near=True, far=True, gen=False, answer=HOSTILE + "A" * 100_000, question=HOSTILE) for n in range(4)
+    ]
+    for question in dense:
+        question.question = HOSTILE
+    spec = {"method": "[red]|<b>\x1b[2J", "sparsity": 0.5, "pattern": HOSTILE}
+    one = write_run(tmp_path / "a", dense)
+    two = write_run(tmp_path / "b", pruned, pruning={**receipt(), "spec": spec})
+    return build_report([one, two])
+
+
+def test_markdown_is_inert(hostile):
+    text = render_markdown(hostile)
+    assert "<script" not in text
+    assert "](http" not in text
+    assert "://evil" not in text
+    assert "www.evil" not in text
+    assert "`code`" not in text
+    assert len(text) < 60_000
+    bad = {c for c in text if unicodedata.category(c) in {"Cc", "Cf", "Zl", "Zp"}} - {"\n"}
+    assert not bad
+    widths = [{line.count("|") for line in block.split("\n")} for block in text.split("\n\n") if block.startswith("|")]
+    assert len(widths) > 10
+    assert all(len(width) == 1 for width in widths)
+
+
+def test_terminal_is_inert(hostile):
+    text = terminal(hostile)
+    assert "\x1b[2J" not in text
+    assert "\x1b]8;" not in text
+    assert "\u202e" not in text
+    assert "\x07" not in text
+
+
+def test_files_are_inert_yet_lossless(hostile, tmp_path):
+    write_report(hostile, tmp_path / "out")
+    raw = (tmp_path / "out" / "items.jsonl").read_text(encoding="utf-8")
+    assert "\u202e" not in raw
+    assert "\x1b" not in raw
+    item = json.loads(raw.split("\n")[0])
+    assert next(v for k, v in item["runs"].items() if k != "dense")["generation"]["answer"] == HOSTILE + "A" * 100_000
+
+
+@given(st.text())
+def test_inert_text_has_one_visible_line(text):
+    shown = inert(text)
+    assert len(shown.splitlines()) <= 1
+    assert not {c for c in shown if unicodedata.category(c) in {"Cc", "Cf", "Zl", "Zp"}} - set("\u200c\u200d")
+    assert "|" not in inert_markdown(text)
+    assert "<" not in inert_markdown(text)
+    assert "|" not in inert_prose(text)
+
+
+@given(st.text())
+def test_escaped_json_is_the_same_data(text):
+    assert json.loads(escape_invisible(json.dumps(text, ensure_ascii=False))) == text
+
+
+def test_words_of_many_scripts_stay_readable():
+    for word in ("नमस्ते", "می‌خواهم", "ประเทศไทย", "서울특별시", "東京", "مرحبا"):
+        assert inert(word) == word
+        assert inert_markdown(word) == word
+
+
+def test_long_text_is_cut_with_its_length():
+    assert inert("a" * 1000) == "a" * LIMIT + "… (1000 characters)"
+
+
+def test_terminal_shows_every_main_figure(tmp_path):
+    one = write_run(tmp_path / "a", pattern("bbrn" * 10))
+    two = write_run(tmp_path / "b", pattern("rrrn" * 10), pruning=receipt())
+    text = terminal(build_report([one, two]), width=220)
+    for words in (
+        "gap near",
+        "gap far",
+        "McNemar p",
+        "Holm p",
+        "induced near",
+        "normaliser",
+        "empty",
+        "excluded",
+        "unmatched",
+    ):
+        assert words in text
+
+
+def test_numbers():
+    assert decimals(-0.004) == "0.00"
+    assert decimals(-0.126, sign=True) == "−0.13"
+    assert decimals(None) == "–"
+    assert probability(0.0004) == "<0.001"
+    assert probability(0.0416) == "0.042"
+    assert interval(Estimate(value=0.5, low=0.25, high=0.75, items=4, clusters=4)) == "0.50 [0.25, 0.75]"
+    assert interval(Estimate(value=0.5, low=None, high=None, items=1, clusters=1)) == "0.50 [–]"
+    assert interval(Estimate(value=None, low=None, high=None, items=0, clusters=0)) == "–"

@@ -1,0 +1,253 @@
+"""The whole report: what it says, what it refuses, and the files it writes."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from synthetic import Question, pattern, receipt, sha, write_run
+
+from lm_eval_illusion.errors import IllusionError
+from lm_eval_illusion.report import build_report, write_report
+from lm_eval_illusion.report.schema import ReportFile
+from lm_eval_illusion.report.write import replace_file
+
+HERE = Path(__file__).parent
+SCHEMA = Path(build_report.__code__.co_filename).parent / "report.schema.json"
+
+
+def two_languages():
+    dense = [q for language in ("en", "sw") for q in pattern("bbbbbbbbrrrrrgnnnnbb", language=language)]
+    pruned = [q for language in ("en", "sw") for q in pattern("brrrrrrbrrnnrnnnnnbr", language=language)]
+    for question in dense:
+        question.far = question.far or question.number % 2 == 0
+    for question in pruned:
+        question.far, question.rank = question.far or question.number % 3 == 0, 3
+    dense[3].valid, dense[3].invalid_reason = False, "does_not_fit"
+    return dense, pruned[:-1]
+
+
+@pytest.fixture
+def runs(tmp_path):
+    dense, pruned = two_languages()
+    return [write_run(tmp_path / "dense", dense), write_run(tmp_path / "wanda", pruned, pruning=receipt())]
+
+
+def notes(report, level):
+    file = report.file
+    return [n.text for n in [*file.notes, *(n for c in file.comparisons for n in c.notes)] if n.level == level]
+
+
+def test_report_md_is_as_expected(runs, tmp_path):
+    write_report(build_report(runs), tmp_path / "out")
+    expected = HERE / "expected" / "report.md"
+    if os.environ.get("REWRITE_EXPECTED"):
+        expected.write_text((tmp_path / "out" / "report.md").read_text(encoding="utf-8"), encoding="utf-8")
+    assert (tmp_path / "out" / "report.md").read_text(encoding="utf-8") == expected.read_text(encoding="utf-8")
+
+
+def test_report_json_follows_the_shipped_schema(runs, tmp_path):
+    write_report(build_report(runs), tmp_path / "out")
+    text = (tmp_path / "out" / "report.json").read_text(encoding="utf-8")
+    again = ReportFile.model_validate_json(text)
+    assert again == build_report(runs).file
+    assert json.loads(SCHEMA.read_text()) == ReportFile.model_json_schema(), "write it again: see docs/report.md"
+    assert json.loads(text)["schema_version"] == 1
+    broken = json.loads(text)
+    broken["surprise"] = 1
+    with pytest.raises(ValueError, match="surprise"):
+        ReportFile.model_validate(broken)
+
+
+def test_items_file_has_one_line_an_item(runs, tmp_path):
+    write_report(build_report(runs), tmp_path / "out")
+    lines = (tmp_path / "out" / "items.jsonl").read_text(encoding="utf-8").split("\n")[:-1]
+    items = [json.loads(line) for line in lines]
+    assert len(items) == 40
+    assert [item["item_id"] for item in items] == sorted(item["item_id"] for item in items)
+    changed = items[1]
+    assert changed["runs"]["dense"]["generation"]["answer"] == "Paris"
+    assert changed["runs"]["wanda 0.5"]["generation"]["answer"] == "Rome"
+    assert changed["runs"]["dense"]["quadrant_near"] == "both"
+    assert changed["runs"]["wanda 0.5"]["quadrant_near"] == "recognition_only"
+    assert changed["near"]["choices"][changed["near"]["gold"]] == changed["gold"] == "Paris"
+    assert items[-1]["runs"]["wanda 0.5"] is None
+    assert items[3]["runs"]["dense"]["near"]["logprobs"] == [None] * 4
+
+
+def test_the_same_files_give_the_same_bytes(runs, tmp_path):
+    for name in ("one", "two"):
+        write_report(build_report(runs), tmp_path / name)
+    for file in ("report.json", "report.md", "items.jsonl"):
+        assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes()
+
+
+def test_counts_of_excluded_and_unmatched(runs):
+    rows = build_report(runs).file.comparisons[0].rows
+    assert [(r.joined, r.excluded, r.unmatched) for r in rows] == [(38, 1, 1), (19, 1, 0), (19, 0, 1)]
+
+
+def test_many_runs_are_compared_with_the_first(runs, tmp_path):
+    dense, pruned = two_languages()
+    more = [
+        write_run(tmp_path / "again", pruned, pruning=receipt()),
+        write_run(tmp_path / "nm", pruned, pruning={**receipt(), "spec": {"method": "wanda", "pattern": "2:4"}}),
+        write_run(tmp_path / "none", dense, pruning=receipt("none", 0.0)),
+        write_run(tmp_path / "hf", dense),
+    ]
+    file = build_report([*runs, *more]).file
+    assert [run.label for run in file.runs] == [
+        "dense",
+        "wanda 0.5",
+        "wanda 0.5 #2",
+        "wanda 2:4",
+        "dense #2",
+        "org__model",
+    ]
+    assert [c.dense for c in file.comparisons] == ["dense"] * 5
+    assert any("not pruned (method none)" in note.text for note in file.notes)
+
+
+def test_one_run_is_not_enough(runs):
+    with pytest.raises(IllusionError, match=r"1 run given, expected a dense one and at least one pruned"):
+        build_report(runs[:1])
+
+
+def test_calibration_overlap_is_an_alarm(tmp_path):
+    questions = pattern("b" * 8, passage="The  passage\nitself.")
+    one = write_run(tmp_path / "a", questions)
+    two = write_run(tmp_path / "b", questions, pruning=receipt(texts=["other", "The passage itself."]))
+    report = build_report([one, two])
+    overlap = report.file.runs[1].overlap
+    assert (overlap.status, overlap.items, overlap.hashes) == ("overlap", 8, 2)
+    assert report.file.headline[0].startswith("ALARM: wanda 0.5 was calibrated on texts that are evaluated: 8 items")
+    assert sha("The passage itself.") == questions[0].doc()["passage_sha256"]
+
+
+def test_no_overlap_is_stated(runs):
+    report = build_report(runs)
+    assert report.file.runs[1].overlap.status == "none"
+    assert any("of wanda 0.5: do not overlap" in text for text in notes(report, "info"))
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "why"),
+    [
+        ({"calibration": {"source": "rows"}}, "unchecked", "lists no text hashes"),
+        ({"calibration": {"text_hashes": [str(n) for n in range(5000)]}}, "unchecked", "stops at 5000 texts"),
+        ({"calibration": None}, "not pruned", "no calibration text"),
+    ],
+)
+def test_overlap_that_cannot_be_checked(tmp_path, change, status, why):
+    one = write_run(tmp_path / "a", pattern("bb"))
+    two = write_run(tmp_path / "b", pattern("bb"), pruning={**receipt(), **change})
+    overlap = build_report([one, two]).file.runs[1].overlap
+    assert overlap.status == status
+    assert why in overlap.why
+
+
+def test_missing_far_options_are_named_with_the_way_to_get_them(tmp_path):
+    paths = [
+        write_run(tmp_path / name, pattern(bits), conditions=("mc", "gen"), pruning=pruning)
+        for name, bits, pruning in (("a", "bbrn", None), ("b", "brrn", receipt()))
+    ]
+    report = build_report(paths)
+    row = report.file.comparisons[0].rows[0]
+    assert (row.missing, row.dense.far, row.contrast.far) == (["mc_far"], None, None)
+    assert any("--tasks tydiqa_mc_far." in text for text in notes(report, "warning"))
+    assert "multiple choice far not measured" in report.file.headline[0]
+
+
+def test_generation_alone_and_choice_alone(tmp_path):
+    for conditions, missing in ((("gen",), ["mc", "mc_far"]), (("mc", "mc_far"), ["gen"])):
+        folder = tmp_path / "-".join(conditions)
+        paths = [write_run(folder / n, pattern("bbrn"), conditions=conditions) for n in ("a", "b")]
+        row = build_report(paths).file.comparisons[0].rows[0]
+        assert row.missing == missing
+        assert row.dense.near is None or row.dense.near.gap is None
+
+
+def test_unknown_truncation_cache_and_prompt_are_said(tmp_path):
+    questions = pattern("bbrn", fits=None)
+    options = {"results": {"chat_template": "x", "chat_template_sha": "ab" * 32, "system_instruction": "Be brief."}}
+    one = write_run(tmp_path / "a", questions, **options)
+    two = write_run(tmp_path / "b", questions, config={"use_cache": "x.db"}, pruning=receipt(), **options)
+    report = build_report([one, two])
+    assert any(text.startswith("Truncation unchecked in dense") for text in notes(report, "warning"))
+    assert any("used --use_cache" in text for text in notes(report, "warning"))
+    assert "1 demonstration(s), chat template abababab, a system instruction" in notes(report, "info")[0]
+
+
+def test_receipts_that_disappoint_are_said(tmp_path):
+    one = write_run(tmp_path / "a", pattern("bb"), pruning=receipt("magnitude"))
+    two = write_run(tmp_path / "b", pattern("bb"), pruning={**receipt(), "sparsity_reached": 0.4, "coverage": 0.5})
+    said = notes(build_report([one, two]), "warning")
+    assert any("asked 0.500, reached 0.400" in text for text in said)
+    assert any("only 50.0% of block weights" in text for text in said)
+    assert any("The first run (magnitude 0.5) is the reference, yet" in text for text in said)
+
+
+def test_weak_reference_leaks_and_formatting_loss_are_said(tmp_path):
+    easy = pattern("r" * 20)
+    broken = pattern("r" * 20)
+    for question in broken:
+        question.flags = {"empty": True, "unclosed_thought": question.number < 10}
+    report = build_report([write_run(tmp_path / "a", easy), write_run(tmp_path / "b", broken)])
+    said = notes(report, "warning")
+    assert any("too easy" in text for text in said)
+    assert any("answers only 0.00" in text for text in said)
+    assert any("100% empty, 50% unclosed thought" in text for text in said)
+    assert any("golds are the longest near option" in text for text in said)
+
+
+def test_leak_figures(tmp_path):
+    paths = [write_run(tmp_path / name, pattern("bbrn")) for name in ("a", "b")]
+    near, far = build_report(paths).file.comparisons[0].leaks
+    assert (near.longest, near.shortest, near.chance, near.positions) == (1.0, 0.0, 0.25, [4, 0, 0, 0])
+    assert (near.first_in_passage, near.most_frequent) == (1.0, 0.25)  # Paris, Rome, Oslo, Bonn once each
+    assert far.longest == pytest.approx(1 / 3)  # Paris, Cairo and Quito have five letters
+    assert far.first_in_passage is None  # only the gold occurs in the passage
+
+
+@pytest.mark.parametrize(
+    ("dense", "pruned", "words"),
+    [
+        ("b" * 40, "b" * 10 + "r" * 30, "the gap widened by"),
+        ("r" * 20 + "b" * 20, "b" * 40, "the gap narrowed by"),
+        ("br" * 40, "br" * 40, "the gap stayed within 0.05"),
+        ("b" * 40, "b" * 37 + "r" * 3, "no change of the gap is shown"),
+        ("b" * 40, "r" * 10 + "n" * 30, "cannot be told from guessing (0.25, chance 0.25)"),
+    ],
+)
+def test_headline_in_words(tmp_path, dense, pruned, words):
+    one = write_run(tmp_path / "a", pattern(dense))
+    report = build_report([one, write_run(tmp_path / "b", pattern(pruned), pruning=receipt())])
+    assert any("near" in line and words in line for line in report.file.headline)
+    assert report.file.comparisons[0].headline[-1].startswith("Not shown by these numbers")
+
+
+def test_examples_are_turned_items(runs):
+    examples = build_report(runs).file.comparisons[0].examples
+    assert len(examples) == 6
+    assert {(e.dense_answer, e.pruned_answer) for e in examples} == {("Paris", "Rome")}
+
+
+def test_unwritable_folder(runs, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(IllusionError, match=r"cannot write the report to .*--out"):
+        write_report(build_report(runs), tmp_path / "file" / "out")
+
+
+def test_a_failed_write_leaves_nothing_behind(tmp_path):
+    target = tmp_path / "report.md"
+    target.write_text("old")
+    with pytest.raises(UnicodeEncodeError):
+        replace_file(target, "\ud800")
+    assert [path.name for path in tmp_path.iterdir()] == ["report.md"]
+    assert target.read_text() == "old"
+
+
+def test_unmatched_items_are_warned_of(tmp_path):
+    one = write_run(tmp_path / "a", [Question(n) for n in range(4)])
+    two = write_run(tmp_path / "b", [Question(n) for n in range(2)], pruning=receipt())
+    assert any(text.startswith("2 items are in one run only") for text in notes(build_report([one, two]), "warning"))
