@@ -54,7 +54,7 @@ def _from_lists(given: Sequence[Sequence[int]]) -> torch.Tensor:
             return torch.tensor([list(row) for row in given])
     except (TypeError, ValueError, RuntimeError) as error:
         raise PruneError(
-            f"calibration is a {type(given).__name__} that is no table of token ids ({error}): expected a name, a path, "
+            f"calibration is a {type(given).__name__} that is no table of token ids ({error}): expected a name, path, "
             "or rows of integers, equally long"
         ) from error
     raise PruneError(f"calibration row {odd} has {lengths[odd]} tokens, row 0 has {lengths[0]}: make them equally long")
