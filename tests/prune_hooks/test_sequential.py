@@ -1,0 +1,147 @@
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from prune_hooks.batches import make_batches
+from prune_hooks.sequential import prune_block
+from prune_hooks.statistics import Needs, Statistics
+from prune_hooks.targets import Weight, find_targets
+from prune_hooks.walk import walk
+from tests.families import FAMILIES, build, token_rows
+
+MEETINGS = list[tuple[tuple[str, ...], Statistics]]
+
+
+def _visit(model: Any, sequential: str, batch_rows: int, change: bool = True) -> MEETINGS:
+    """Halves every weight in the order it is handed over; returns the groups met and their statistics."""
+    met: MEETINGS = []
+
+    def prune(group: tuple[Weight, ...], statistics: Statistics) -> None:
+        met.append((tuple(weight.name for weight in group), statistics))
+        for weight in group:
+            if change:
+                weight.matrix().mul_(0.5)
+
+    with torch.no_grad():
+        for step in walk(model, find_targets(model), make_batches(model, token_rows(rows=6, length=12), batch_rows)):
+            prune_block(step, Needs.NORMS, sequential, prune)
+    return met
+
+
+def _names(met: MEETINGS) -> list[str]:
+    return [name for names, _ in met for name in names]
+
+
+@pytest.mark.parametrize("batch_rows", [6, 2])
+@pytest.mark.parametrize("sequential", ["weight", "block"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_weight_is_handed_over_once(family: str, sequential: str, batch_rows: int) -> None:
+    model = build(family)
+    expected = sorted(weight.name for weight in find_targets(model).weights())
+    assert sorted(_names(_visit(model, sequential, batch_rows))) == expected
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_several_batches_see_what_one_batch_sees(family: str) -> None:
+    for sequential in ("weight", "block"):
+        one = {names: s for names, s in _visit(build(family), sequential, 6)}
+        many = {names: s for names, s in _visit(build(family), sequential, 4)}
+        assert one.keys() == many.keys()
+        for names, statistics in one.items():
+            assert many[names].tokens == statistics.tokens
+            torch.testing.assert_close(many[names].mean_square(), statistics.mean_square(), rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("sequential", ["weight", "block"])
+@pytest.mark.parametrize("batch_rows", [6, 4])
+def test_weights_that_read_one_input_share_one_statistic(sequential: str, batch_rows: int) -> None:
+    met = {names[0].split("layers.0.")[-1]: s for names, s in _visit(build("llama"), sequential, batch_rows)[:7]}
+    q, k, v = (met[f"self_attn.{name}_proj.weight"] for name in "qkv")
+    assert q is k is v
+    assert met["mlp.gate_proj.weight"] is met["mlp.up_proj.weight"]
+    assert len({id(s) for s in met.values()}) == 4
+
+
+@pytest.mark.parametrize("batch_rows", [6, 4])
+def test_cross_attention_keys_read_the_encoder_not_the_query_input(batch_rows: int) -> None:
+    met = {names[0]: s for names, s in _visit(build("t5"), "weight", batch_rows)}
+    q, k, v = (met[f"decoder.block.1.layer.1.EncDecAttention.{name}.weight"] for name in "qkv")
+    assert k is v
+    assert q is not k
+
+
+def _inputs_of(model: Any, layer: nn.Module) -> torch.Tensor:
+    taken: list[torch.Tensor] = []
+    handle = layer.register_forward_pre_hook(lambda _, args: taken.append(args[0]))
+    with torch.no_grad():
+        model(token_rows(rows=6, length=12), use_cache=False)
+    handle.remove()
+    return taken[0].reshape(-1, taken[0].shape[-1]).square().mean(0)
+
+
+@pytest.mark.parametrize("batch_rows", [6, 2])
+def test_weight_order_shows_each_weight_the_pruned_ones_before_it(batch_rows: int) -> None:
+    model = build("llama")
+    met = {names[0]: s for names, s in _visit(model, "weight", batch_rows)}
+    # By now all is halved; down_proj of a block reads what its halved gate_proj and up_proj give.
+    for index, layer in enumerate(model.model.layers):
+        seen = met[f"model.layers.{index}.mlp.down_proj.weight"].mean_square()
+        torch.testing.assert_close(seen, _inputs_of(model, layer.mlp.down_proj), rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("batch_rows", [6, 2])
+def test_block_order_shows_the_dense_block_behind_pruned_ones(batch_rows: int) -> None:
+    model = build("llama")
+    met = {names[0]: s for names, s in _visit(model, "block", batch_rows)}
+    fresh = build("llama")
+    for done, layer in zip(model.model.layers[:1], fresh.model.layers[:1], strict=True):
+        layer.load_state_dict(done.state_dict())
+    seen = met["model.layers.1.mlp.down_proj.weight"].mean_square()
+    torch.testing.assert_close(seen, _inputs_of(fresh, fresh.model.layers[1].mlp.down_proj), rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("batch_rows", [6, 2])
+@pytest.mark.parametrize("family", ["mixtral", "qwen3_moe"])
+def test_experts_see_the_tokens_routed_to_them(family: str, batch_rows: int) -> None:
+    model = build(family)
+    met = {names[0]: s for names, s in _visit(model, "block", batch_rows, change=False)}
+    layer = model.model.layers[1].mlp
+    taken: list[Any] = []
+    handle = layer.experts.register_forward_pre_hook(lambda _, args: taken.append(args))
+    with torch.no_grad():
+        model(token_rows(rows=6, length=12), use_cache=False)
+    handle.remove()
+    hidden, chosen, _ = taken[0]
+    for expert in range(4):
+        tokens = torch.stack([hidden[t] for t in range(len(hidden)) if expert in chosen[t].tolist()])
+        name = "model.layers.1.mlp.experts"
+        into = met[f"{name}.gate_up_proj[{expert}][gate]"]
+        assert into.tokens == len(tokens)
+        torch.testing.assert_close(into.mean_square(), tokens.square().mean(0), rtol=1e-4, atol=1e-6)
+        gate, up = (tokens @ layer.experts.gate_up_proj[expert].T).chunk(2, dim=-1)
+        inner = torch.nn.functional.silu(gate) * up
+        torch.testing.assert_close(
+            met[f"{name}.down_proj[{expert}]"].mean_square(), inner.square().mean(0).detach(), rtol=1e-4, atol=1e-6
+        )
+
+
+@pytest.mark.parametrize("sequential", ["weight", "block"])
+@pytest.mark.parametrize("batch_rows", [6, 2])
+def test_a_layer_that_is_never_called_is_starved(sequential: str, batch_rows: int) -> None:
+    model = build("llama")
+    model.model.layers[1].spare = nn.Linear(4, 4)
+    met = {names[0]: s for names, s in _visit(model, sequential, batch_rows)}
+    assert met["model.layers.1.spare.weight"].starved
+    assert sum(s.starved for s in met.values()) == 1
+
+
+def test_one_batch_costs_one_forward_and_the_published_order_two() -> None:
+    for sequential, batch_rows, expected in (("weight", 6, 1), ("block", 6, 2), ("block", 3, 4)):
+        model = build("llama")
+        calls: list[int] = []
+        # The probe of four tokens is not counted, and stand-ins run nothing inside the block.
+        model.model.layers[1].mlp.register_forward_hook(lambda _, args, out, c=calls: c.append(out.shape[1]))
+        _visit(model, sequential, batch_rows)
+        assert calls.count(12) == expected
