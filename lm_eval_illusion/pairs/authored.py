@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..errors import IllusionError
+from .aligned import Aligned, Item
 from .options import NUMBER_OF_OPTIONS
-from .parallel import Aligned, Item, Parallel
+from .parallel import Parallel
 from .rules import ALIGNED, Answer, admissible, entangled
 
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from .draw import draw
 from .rules import Answer, entangled
 
-KEPT = 10
-"""How many of the best candidates are combined (120 triples)."""
-LENGTH_WEIGHT, PLACE_WEIGHT = 3.0, 1.5
+KEPT, EARLY = 11, 4
+"""How many of the best candidates are combined (165 triples), the last few of them out of those before the gold."""
+LENGTH_WEIGHT, PLACE_WEIGHT = 3.0, 2.5
 """Cost of missing the wished rank by one, in units of candidate quality."""
 
 
@@ -56,9 +56,11 @@ def choose_three(
     for candidate in order:
         if not any(c.answer.key == candidate.answer.key for c in best):
             best.append(candidate)
-    for kept in (best[:KEPT], best[: 3 * KEPT]):
+    before = [c for c in best if c.place is not None and gold_place is not None and c.place < gold_place]
+    mixed = best[: KEPT - EARLY] + [c for c in before if c not in best[: KEPT - EARLY]][:EARLY]
+    for kept in (mixed, best[: 3 * KEPT]):
         chosen = _best_triple(kept, gold, gold_place, key)
-        if chosen is not None or len(best) <= KEPT:
+        if chosen is not None:
             return chosen
     return None
 

@@ -7,6 +7,7 @@ are the first n rows; demonstrations can come from every question, sampled or no
 from __future__ import annotations
 
 import logging
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,11 +15,12 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from ..errors import IllusionError
+from .aligned import Aligned, Item, join_languages
 from .authored import Authored
 from .catalogue import dataset_named
 from .draw import spread
 from .options import Options
-from .parallel import Aligned, Item, Parallel, join_languages
+from .parallel import Parallel
 from .prompts import build_prompt
 from .questions import Question, passage_digest
 from .single import Single
@@ -29,7 +31,8 @@ logger = logging.getLogger(__name__)
 MAX_NEW_TOKENS = 48
 """Generation budget of an item, in tokens; the task files say the same."""
 MAX_GOLD_CHARACTERS = 60
-"""Questions whose shown answer is longer ask for a sentence, which the budget and the matchers are not made for."""
+"""Questions whose shown answer is longer ask for a sentence, which the budget and the matchers are not made for. A
+Chinese, Japanese or Korean character counts twice."""
 
 Row = dict[str, Any]
 Chooser = Callable[[Question], tuple[Options | None, Options | None]]
@@ -101,7 +104,8 @@ def assemble(questions: Sequence[Question], choose: Chooser, count: int | None =
 
 
 def _short(question: Question) -> bool:
-    return len(question.gold) <= MAX_GOLD_CHARACTERS
+    wide = sum(unicodedata.east_asian_width(c) in "WF" for c in question.gold)
+    return len(question.gold) + wide <= MAX_GOLD_CHARACTERS
 
 
 def build_single(questions: Sequence[Question], seed: int = 0, count: int | None = None) -> Built:

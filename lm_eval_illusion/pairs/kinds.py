@@ -55,7 +55,7 @@ def is_numeric(text: str, language: str) -> bool:
         return True
     known = NUMBER_WORDS.get(base_language(language), frozenset())
     words = plain(text, language).split()
-    return bool(words) and words[0] in known and len(words) <= 3
+    return bool(words) and words[0] in known and len(words) <= 4
 
 
 def look_of(text: str, language: str) -> Look:

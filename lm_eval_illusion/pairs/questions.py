@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,8 @@ from typing import Any
 
 from ..errors import IllusionError
 from .normalise import fold_whitespace
+
+_BRACKETS = ("()", "[]", "{}", "（）", "【】")
 
 
 @dataclass(frozen=True)
@@ -45,8 +48,39 @@ class Question:
 
     @property
     def gold(self) -> str:
-        """The answer that multiple choice shows and demonstrations give."""
-        return self.answers[0]
+        """The answer that multiple choice shows and demonstrations give: the first one, tidied."""
+        return tidy(self.answers[0])
+
+    @property
+    def right_texts(self) -> tuple[str, ...]:
+        """The shown gold, then every other answer as given."""
+        return (self.gold, *self.answers[1:])
+
+
+def tidy(text: str) -> str:
+    """Strip outer punctuation that would mark one option among others: quotes, full stops, a lone bracket.
+
+    Percent signs, minus signs before a digit and brackets whose partner is inside stay; what is left compares equal.
+    """
+    while len(text) > 1:
+        first, last = text[0], text[-1]
+        if _outer(first) and not (first in "-−–" and text[1].isdecimal()) and not _partnered(text, first):
+            text = text[1:].lstrip()
+        elif _outer(last) and not _partnered(text, last):
+            text = text[:-1].rstrip()
+        else:
+            break
+    return text
+
+
+def _outer(char: str) -> bool:
+    return unicodedata.category(char).startswith("P") and char not in "%‰٪"
+
+
+def _partnered(text: str, char: str) -> bool:
+    pair = next((pair for pair in _BRACKETS if char in pair), None)
+    wraps = pair is not None and text[0] == pair[0] and text[-1] == pair[1]
+    return pair is not None and not wraps and text.count(pair[0]) == text.count(pair[1])
 
 
 def passage_digest(passage: str) -> str:

@@ -1,8 +1,8 @@
 """From a model's responses to the numbers and the one record `illusion` of an item.
 
-The harness calls these as `process_results(doc, responses)`. A response may be the plain tuple or string of any backend,
-or carry an attribute `illusion` with what only the model knows (did the prompt fit, the gold's first-token rank, why
-generation ended). Nothing here raises on NaN, infinities or empty text: such an item is invalid, and counted.
+The harness calls these as `process_results(doc, responses)`. A response may be the plain tuple or string of any
+backend, or carry an attribute `illusion` with what only the model knows (did the prompt fit, the gold's first-token
+rank, why generation ended). Nothing here raises on NaN, infinities or empty text: such an item is invalid, and counted.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from .answers import F1_NEEDED, overlap_f1
 from .kinds import Look, look_of
 from .normalise import digit_runs, normalise, tokens
 
+_MARKUP = regex.compile(r"[<>{}|\\]|\[\d*\]")
 _CLUSTER = regex.compile(r"(?!\s)\X")
 
 
@@ -125,5 +126,6 @@ def admissible(option: Answer, golds: Sequence[Answer], *, length: Length = SIMI
         and (not kind or option.look.numeric == golds[0].look.numeric)
         and same_script(option, golds[0])
         and bool(option.tokens)
+        and not _MARKUP.search(option.text)
         and not any(would_count_as_right(option, gold) for gold in golds)
     )

@@ -17,8 +17,19 @@ from .vocabulary import Vocabulary, count_words
 
 LANGUAGE_COST = 6.0
 """Cost of a gold of another passage against a span of this one: only where spans run out."""
-BORROWED_TRIED = 20
+ASKED_COST = 1.0
+"""Cost of a gold whose question asks with quite other words (who, when, how many)."""
+BORROWED_TRIED = 60
 """How many golds of other passages are collected before three are chosen."""
+
+
+def _numbers_alike(span: Answer, gold: Answer) -> bool:
+    """Say whether a span has a year if the gold has, and a number first or last if the gold has; True for words."""
+    a, b = span.look.shape, gold.look.shape
+    if not gold.look.numeric or a == b:
+        return True
+    same_edges = [(a[:1] == "w") == (b[:1] == "w"), (a[-1:] == "w") == (b[-1:] == "w")]
+    return ("Y" in a) == ("Y" in b) and all(same_edges)
 
 
 @dataclass(frozen=True)
@@ -33,12 +44,12 @@ class Single:
     @cached_property
     def words(self) -> Vocabulary:
         """Word statistics over all passages."""
-        return count_words((q.passage for q in self.questions), self.questions[0].language)
+        return count_words(self.questions, self.questions[0].language)
 
     @cached_property
     def golds(self) -> dict[str, tuple[Answer, ...]]:
         """Source id -> every right answer, the shown one first."""
-        return {q.source_id: tuple(Answer(a, q.language) for a in q.answers) for q in self.questions}
+        return {q.source_id: tuple(Answer(a, q.language) for a in q.right_texts) for q in self.questions}
 
     @cached_property
     def _by_id(self) -> dict[str, Question]:
@@ -65,7 +76,8 @@ class Single:
             if self._by_id[source_id].cluster == question.cluster or answer.text.casefold() in passage:
                 continue
             if admissible(answer, golds) and answer.look.capital == golds[0].look.capital:
-                yield Candidate(answer, f"language:{source_id}", cost + unlikeness(answer, golds[0]))
+                asked = ASKED_COST * (1 - self.words.asked_alike(question.question, self._by_id[source_id].question))
+                yield Candidate(answer, f"language:{source_id}", cost + asked + unlikeness(answer, golds[0]))
 
     def _nearby(self, question: Question) -> Iterator[Candidate]:
         golds = self.golds[question.source_id]
@@ -77,7 +89,9 @@ class Single:
         asked = frozenset(Answer(question.question, question.language).tokens)
         for span in typed_spans(question.passage, golds[0], self.words):
             answer = Answer(span.text, question.language)
-            if admissible(answer, golds) and not asked.issuperset(answer.tokens):
+            if not _numbers_alike(answer, golds[0]) or asked.issuperset(answer.tokens):
+                continue
+            if admissible(answer, golds):
                 cost = unlikeness(answer, golds[0]) + span.roughness
                 yield Candidate(answer, f"passage:{span.kind}", cost, span.place)
 

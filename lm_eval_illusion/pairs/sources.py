@@ -1,7 +1,8 @@
 """Where questions come from: a local folder if one is named, else the hub; never a quiet substitute.
 
 Order: the folder given as `illusion_data` in `--metadata`, the folder in `LM_EVAL_ILLUSION_DATA`, the hub at a pinned
-revision. A named folder that lacks a file is an error, not a reason to look elsewhere. Packaged questions (the mini set) need neither.
+revision. A named folder that lacks a file is an error, not a reason to look elsewhere. Packaged questions (the mini
+set) need neither.
 """
 
 from __future__ import annotations
@@ -68,8 +69,8 @@ def _from_folder(entry: Dataset, language: str, folder: Path, origin: str) -> li
     if not path.is_file():
         raise IllusionError(
             f"{origin} names the folder {folder}, which has no {entry.files[language]}; expected the {entry.name} "
-            f"files there ({', '.join(entry.files[code] for code in entry.languages)}); give the folder that holds them, or "
-            f"unset {origin} to read {entry.hub_path} from the hub"
+            f"files there ({', '.join(entry.files[code] for code in entry.languages)}); give the folder that holds "
+            f"them, or unset {origin} to read {entry.hub_path} from the hub"
         )
     return load_squad(path, dataset=entry.name, language=language, parallel=entry.parallel)
 

@@ -20,7 +20,7 @@ _CLAUSE = regex.compile(r"(?:[^\p{P}\p{S}]|(?<=\w)['’ʼ.,\-–‑%](?=[\w])|(?
 _NUMBER = regex.compile(r"(?<![\p{Nd}]|\p{Nd}[.,٬])\p{Nd}+(?:[.,٬]\p{Nd}+)*(?![\p{Nd}])")
 WORDS_MORE = 1
 """A span may have so many words more or fewer than the gold."""
-MAX_WORDS = 8
+MAX_WORDS = 6
 """Golds of more words get no spans: they are clauses, which no window of words resembles."""
 
 
@@ -33,9 +33,10 @@ class Span:
     place: int
     """Offset in the passage, in characters."""
     kind: str
-    """number, name (opens with a capital inside a sentence) or phrase."""
+    """number, name or phrase (see `kind_of`)."""
     roughness: float
-    """0 where both neighbours are clause ends or function words, 1 where neither is: the span cuts through a phrase."""
+    """About -1 to 3: half a point for each side that cuts through a phrase (its neighbour there is neither a clause end
+    nor a function word), and how unlike an answer's its first and last letters are."""
 
 
 def _numbers(passage: str) -> Iterator[Span]:
@@ -44,6 +45,7 @@ def _numbers(passage: str) -> Iterator[Span]:
 
 
 def _windows(passage: str, sizes: range, words: Vocabulary) -> Iterator[Span]:
+    """Yield every window of so many words within a clause whose edges are not function words."""
     for clause in _CLAUSE.finditer(passage):
         found = list(WORD.finditer(passage, clause.start(), clause.end()))
         folded = [word.group().casefold() for word in found]
@@ -57,14 +59,19 @@ def _windows(passage: str, sizes: range, words: Vocabulary) -> Iterator[Span]:
                 last = words.bare(found[j].group())
                 text = passage[found[i].start() : found[j].start() + len(last)]
                 rough = 0.5 * (i > 0 and not loose[i - 1]) + 0.5 * (j + 1 < len(found) and not loose[j + 1])
-                opener = i == 0 and opens_sentence and folded[0] in words.lower_seen
-                yield Span(text, found[i].start(), _kind(text, opener), rough)
+                kind = kind_of(text, words)
+                if i == 0 and opens_sentence and kind == "name" and size == 1 and folded[0] in words.lower_seen:
+                    kind = "phrase"
+                rough += words.edges.unlikely(folded[i], last) if kind != "number" else 0.0
+                yield Span(text, found[i].start(), kind, rough)
 
 
-def _kind(text: str, opens_sentence: bool) -> str:
+def kind_of(text: str, words: Vocabulary) -> str:
+    """Return number (holds a digit), name (every word but function words has a capital) or phrase."""
     if any(c.isdecimal() for c in text):
         return "number"
-    return "name" if text[:1].isupper() and not opens_sentence else "phrase"
+    content = [word for word in WORD.findall(text) if word.casefold() not in words.function_words]
+    return "name" if content and all(word[:1].isupper() for word in content) else "phrase"
 
 
 def typed_spans(passage: str, gold: Answer, words: Vocabulary) -> list[Span]:
@@ -72,22 +79,22 @@ def typed_spans(passage: str, gold: Answer, words: Vocabulary) -> list[Span]:
 
     Args:
         passage: Whitespace folded.
-        gold: The answer that is shown.
+        gold: The answer that is shown; spans that overlap one of its occurrences are left out.
         words: Statistics of the language.
     """
     count = len(WORD.findall(gold.text))
     if count == 0 or count > MAX_WORDS:
         return []
-    bare_number = _NUMBER.fullmatch(gold.text) is not None
-    found = list(_numbers(passage)) if bare_number else []
-    if not bare_number:
+    if _NUMBER.fullmatch(gold.text):
+        found = list(_numbers(passage))
+    else:
         sizes = range(max(1, count - WORDS_MORE), count + WORDS_MORE + 1)
-        wanted = _kind(gold.text, opens_sentence=False)
-        for span in _windows(passage, sizes, words):
-            numeric = span.kind == "number"
-            if numeric == gold.look.numeric and (numeric or (span.kind == "name") == (wanted == "name")):
-                found.append(span)
+        wanted = kind_of(gold.text, words)
+        found = [span for span in _windows(passage, sizes, words) if span.kind == wanted]
+    taken = [range(hit.start(), hit.end()) for hit in regex.finditer(regex.escape(gold.text), passage)]
     first: dict[str, Span] = {}
     for span in found:
-        first.setdefault(span.text, span)
+        end = span.place + len(span.text)
+        if not any(span.place < there.stop and there.start < end for there in taken):
+            first.setdefault(span.text, span)
     return list(first.values())
