@@ -31,7 +31,7 @@ class Statistics:
         self.tokens = 0
         self._squares = torch.zeros(width, device=device)
         self._products = torch.zeros(width, width, device=device) if needs is Needs.HESSIAN else None
-        self._factors: dict[float, tuple[torch.Tensor, torch.Tensor, float]] = {}
+        self._factor: tuple[torch.Tensor, torch.Tensor, float] | None = None
 
     @property
     def starved(self) -> bool:
@@ -57,7 +57,7 @@ class Statistics:
         """
         if self.starved:
             return torch.ones_like(self._squares)
-        squares = self._squares if self._products is None else self._products.diagonal()
+        squares = self._squares if self._products is None else self._products.diagonal().clone()
         if not bool(torch.isfinite(squares).all()):
             raise PruneError(
                 f"NaN or infinite activations reach {self.name}: expected finite inputs; check the checkpoint, or load "
@@ -66,17 +66,15 @@ class Statistics:
         return squares / self.tokens
 
     def hessian(self) -> torch.Tensor:
-        """Returns a new H = (2/n) sum x x^T, (in, in) float32, symmetric; 2 I if starved."""
-        assert self._products is not None, "statistics were collected without a Hessian"
+        """Returns a new H = (2/n) sum x x^T, (in, in) float32, symmetric; 2 I if starved. Not after inverse_factor."""
+        assert self._products is not None, "no Hessian: not asked for, or already factorised"
         self.mean_square()
         if self.starved:
             return 2 * torch.eye(self._squares.shape[0], device=self._squares.device)
-        upper = self._products.triu()
-        full = upper + upper.triu(1).T
-        return full.mul_(2 / self.tokens)
+        return _mirrored(self._products.clone()).mul_(2 / self.tokens)
 
     def inverse_factor(self, damping: float, limit: float) -> tuple[torch.Tensor, torch.Tensor, float]:
-        """Returns U with H^-1 = U^T U, computed once for all weights that read this input.
+        """Returns U with H^-1 = U^T U, computed once for all weights that read this input; H itself is let go.
 
         Dead inputs (H_jj = 0) get H_jj := 1; then damping * mean(diag H) is added to the diagonal. Where the Cholesky
         factorisation fails, the damping grows tenfold up to `limit`.
@@ -87,12 +85,14 @@ class Statistics:
         Raises:
             PruneError: if no damping up to `limit` makes H positive definite.
         """
-        if damping not in self._factors:
-            self._factors[damping] = self._factor(damping, limit)
-        return self._factors[damping]
+        if self._factor is None:
+            self._factor = self._factorise(damping, limit)
+        return self._factor
 
-    def _factor(self, damping: float, limit: float) -> tuple[torch.Tensor, torch.Tensor, float]:
+    def _factorise(self, damping: float, limit: float) -> tuple[torch.Tensor, torch.Tensor, float]:
         hessian = self.hessian()
+        assert self._products is not None
+        self._squares, self._products = self._products.diagonal().clone(), None
         diagonal = hessian.diagonal()
         dead = diagonal == 0
         diagonal[dead] = 1
@@ -101,16 +101,32 @@ class Statistics:
         while used <= limit * (1 + 1e-9):
             diagonal += (used - added) * mean
             added = used
-            lower, failed = torch.linalg.cholesky_ex(hessian)
-            if not int(failed):
-                upper, failed = torch.linalg.cholesky_ex(torch.cholesky_inverse(lower), upper=True)
-                if not int(failed) and bool(torch.isfinite(upper).all()):
-                    return upper, dead, used
+            upper = _inverse_upper(hessian)
+            if upper is not None:
+                return upper, dead, used
             used *= 10
         raise PruneError(
             f"the Hessian of {self.name} is not positive definite even with {limit:g} of its mean diagonal added: "
             "expected more varied calibration text; raise calibration_samples, or use method=wanda"
         )
+
+
+def _inverse_upper(hessian: torch.Tensor) -> torch.Tensor | None:
+    """Returns the upper Cholesky factor of the inverse, or None where a factorisation fails."""
+    factor, failed = torch.linalg.cholesky_ex(hessian)
+    if int(failed):
+        return None
+    factor = torch.cholesky_inverse(factor)
+    factor, failed = torch.linalg.cholesky_ex(factor, upper=True)
+    return None if int(failed) or not bool(torch.isfinite(factor).all()) else factor
+
+
+def _mirrored(total: torch.Tensor) -> torch.Tensor:
+    """Copies the tiles above the diagonal below it, in place."""
+    for start in range(0, total.shape[0], _TILE):
+        stop = start + _TILE
+        total[stop:, start:stop] = total[start:stop, stop:].T
+    return total
 
 
 def _add_gram(total: torch.Tensor, x: torch.Tensor) -> None:

@@ -44,8 +44,9 @@ def test_inverse_factor_by_hand() -> None:
 
 def test_inverse_factor_squares_to_the_damped_inverse() -> None:
     statistics = _collected(torch.randn(200, 6))
+    hessian, mean_square = statistics.hessian(), statistics.mean_square()
     factor, _, _ = statistics.inverse_factor(0.01, 1.0)
-    hessian = statistics.hessian()
+    assert torch.equal(statistics.mean_square(), mean_square)
     damped = hessian + 0.01 * hessian.diagonal().mean() * torch.eye(6)
     torch.testing.assert_close(factor.T @ factor, torch.linalg.inv(damped), atol=1e-5, rtol=1e-4)
     assert torch.equal(factor, factor.triu())
