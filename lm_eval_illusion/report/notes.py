@@ -90,10 +90,10 @@ def comparison_notes(
     if row.joined and row.excluded / (row.joined + row.excluded) > 0.1:
         reasons = ", ".join(f"{count} {reason}" for reason, count in row.excluded_reasons.items())
         notes.append(
-            _warning(f"{row.excluded} items are excluded as invalid ({reasons}); the rest may be the easier ones.")
+            _warning(f"{row.excluded} item(s) excluded as invalid ({reasons}); the rest may be the easier ones.")
         )
     if row.unmatched:
-        notes.append(_warning(f"{row.unmatched} items are in one run only or lack a half, and are not compared."))
+        notes.append(_warning(f"Not compared, since in one run only or lacking a half: {row.unmatched} item(s)."))
     if row.dense is not None:
         notes += _reference(row.dense, dense)
     for label, model in ((dense, row.dense), (pruned, row.pruned)):

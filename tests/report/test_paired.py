@@ -62,6 +62,16 @@ def test_holm_by_hand():
     assert holm([]) == []
 
 
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=12), st.floats(0.001, 0.5))
+def test_holm_rejects_what_the_step_down_procedure_rejects(pvalues, alpha):
+    rejected = set()
+    for step, index in enumerate(sorted(range(len(pvalues)), key=pvalues.__getitem__)):
+        if pvalues[index] * (len(pvalues) - step) > alpha:
+            break
+        rejected.add(index)
+    assert {index for index, p in enumerate(holm(pvalues)) if p <= alpha} == rejected
+
+
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=20), st.randoms())
 def test_holm_keeps_order_and_never_lowers(pvalues, random):
     corrected = holm(pvalues)

@@ -58,14 +58,17 @@ def sign_flip(values: NDArray[np.float64] | Sequence[float], clusters: NDArray[n
 
 
 def holm(pvalues: Sequence[float | None]) -> list[float | None]:
-    """Holm's step-down correction over one family; None stays None and is not counted."""
-    from statsmodels.stats.multitest import multipletests  # brings pandas: a second that other commands need not pay
+    """Holm's step-down correction over one family: the i-th smallest of m times (m - i + 1), kept monotone, at most 1.
 
-    known = [p for p in pvalues if p is not None]
-    if not known:
-        return list(pvalues)
-    corrected = iter(float(p) for p in multipletests(known, method="holm")[1])
-    return [None if p is None else next(corrected) for p in pvalues]
+    None stays None and is not counted. (statsmodels has it too, but brings pandas and collects garbage at each call.)
+    """
+    ranked = sorted((p, index) for index, p in enumerate(pvalues) if p is not None)
+    corrected: list[float | None] = [None] * len(pvalues)
+    highest = 0.0
+    for rank, (p, index) in enumerate(ranked):
+        highest = max(highest, min(1.0, (len(ranked) - rank) * p))
+        corrected[index] = highest
+    return corrected
 
 
 def detectable_difference(items: int, discordance: float, *, power: float = 0.8, alpha: float = 0.05) -> float:
