@@ -63,7 +63,7 @@ def fitting_rows(model: nn.Module, targets: Targets, length: int, device: torch.
     routed = int(getattr(config, "num_experts_per_tok", 1) or 1)
     per_token = (6 * int(config.hidden_size) + 4 * widest * routed) * itemsize
     if getattr(config, "_attn_implementation", "eager") == "eager":
-        per_token += int(config.num_attention_heads) * length * (itemsize + 4)
+        per_token += int(getattr(config, "num_attention_heads", 0)) * length * (itemsize + 4)
     budget = float(CPU_BUDGET)
     if device.type == "cuda":
         budget = CUDA_SHARE * torch.cuda.mem_get_info(device)[0]

@@ -134,7 +134,8 @@ def find_targets(model: nn.Module) -> Targets:
             reached |= {id(weight.parameter) for weight in blocks[-1].weights()}
             embeddings = {id(p) for m in module.modules() if isinstance(m, nn.Embedding) for p in m.parameters()}
             for leaf, parameter in module.named_parameters():
-                if parameter.dim() >= 2 and id(parameter) not in reached | embeddings:
+                matrix = parameter.dim() >= 2 and not leaf.endswith("bias")  # experts stack their biases
+                if matrix and id(parameter) not in reached | embeddings:
                     unreached[f"{name}.{leaf}"] = parameter.numel()
     if not any(block.points for block in blocks):
         raise PruneError(

@@ -3,6 +3,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from transformers import AutoModelForCausalLM, GptOssConfig
 
 from prune_hooks.batches import make_batches
 from prune_hooks.sequential import prune_block
@@ -125,6 +126,37 @@ def test_experts_see_the_tokens_routed_to_them(family: str, batch_rows: int) -> 
         torch.testing.assert_close(
             met[f"{name}.down_proj[{expert}]"].mean_square(), inner.square().mean(0).detach(), rtol=1e-4, atol=1e-6
         )
+
+
+def test_transposed_interleaved_experts_with_biases_see_their_own_activation() -> None:
+    config = GptOssConfig(
+        vocab_size=512,
+        hidden_size=32,
+        intermediate_size=24,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=8,
+        num_local_experts=2,
+        num_experts_per_tok=2,
+        initializer_range=0.2,
+        pad_token_id=0,
+    )
+    model = AutoModelForCausalLM.from_config(config).eval()
+    met = {names[0]: s for names, s in _visit(model, "block", 6, change=False)}
+    experts = model.model.layers[0].mlp.experts
+    taken: list[torch.Tensor] = []
+    handle = experts.register_forward_pre_hook(lambda _, args: taken.append(args[0]))
+    with torch.no_grad():
+        model(token_rows(rows=6, length=12), use_cache=False)
+        handle.remove()
+        out = taken[0].reshape(-1, 32) @ experts.gate_up_proj[1] + experts.gate_up_proj_bias[1]
+        gate, up = out[:, ::2].clamp(max=7.0), out[:, 1::2].clamp(-7.0, 7.0)
+        inner = (up + 1) * gate * torch.sigmoid(1.702 * gate)
+    name = "model.layers.0.mlp.experts"
+    assert met[f"{name}.gate_up_proj[1]"].tokens == 72
+    assert find_targets(model).unreached.keys() == {f"model.layers.{i}.mlp.router.weight" for i in range(2)}
+    torch.testing.assert_close(met[f"{name}.down_proj[1]"].mean_square(), inner.square().mean(0), rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize("sequential", ["weight", "block"])
