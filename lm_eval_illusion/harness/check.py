@@ -60,10 +60,13 @@ def run_check(plan: CheckPlan, out: Path) -> tuple[Path, Path]:
     Raises:
         IllusionError: If a folder holds another run, data is missing or a run left no files.
     """
-    plan = _with_prompting(plan)
     dense = {**plan.model_args, "pretrained": plan.pretrained, "method": "none"}
     pruned = {**plan.model_args, "pretrained": plan.pretrained, **plan.pruning}
-    return _one(plan, dense, out / "dense"), _one(plan, pruned, out / "pruned")
+    _validate(plan, pruned)
+    plan = _with_prompting(plan)
+    # The pruned run goes first: whatever cannot be pruned or calibrated should show before the dense run is paid for.
+    pruned_folder = _one(plan, pruned, out / "pruned")
+    return _one(plan, dense, out / "dense"), pruned_folder
 
 
 def arguments(plan: CheckPlan, model_args: dict[str, Any], folder: Path) -> list[str]:
@@ -84,6 +87,19 @@ def arguments(plan: CheckPlan, model_args: dict[str, Any], folder: Path) -> list
     if plan.device:
         words += ["--device", plan.device]
     return [*words, "--log_samples", "--output_path", str(folder)]
+
+
+def _validate(plan: CheckPlan, pruned: dict[str, Any]) -> None:
+    """Find what is wrong with the words of the command before anything is loaded."""
+    from lm_eval_illusion.harness.options import check_known
+    from prune_hooks import PruneSpec
+
+    halves = names.with_all_halves(plan.tasks)
+    _, rest = PruneSpec.from_model_args(dict(pruned))
+    rest.pop("pretrained")
+    check_known(rest, PruneSpec.option_names())
+    metadata = json.dumps({"illusion_data": plan.data} if plan.data else {})
+    launch.check_first(["--tasks", ",".join(halves), "--metadata", metadata])
 
 
 def _with_prompting(plan: CheckPlan) -> CheckPlan:

@@ -164,8 +164,8 @@ class PrunedHFLM(HFLM):
             if context and is_paired(request.doc) and not self._fit.fits(request.doc, context):
                 results[index] = ScoredPair(float("nan"), False, fits=False, first_token_rank=None)
                 continue
-            pair = self._windowed(*self._tokens(context, continuation))
-            grouped.setdefault(pair[0], []).append((index, pair[1]))
+            prefix, scored_tokens = self._windowed(*self._tokens(context, continuation))
+            grouped.setdefault(prefix, []).append((index, scored_tokens))
         order = sorted(grouped, key=lambda tokens: (-len(tokens), tokens))
         total = sum(len(members) for members in grouped.values())
         with tqdm(total=total, desc="Running loglikelihood requests", disable=disable_tqdm or self.rank != 0) as bar:

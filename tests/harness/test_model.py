@@ -162,7 +162,7 @@ def test_unknown_option_names_the_nearest_and_all_of_ours(tiny):
 
 
 def test_unknown_method_lists_the_known(tiny):
-    with pytest.raises(PruneError, match="magnitude.*wanda"):
+    with pytest.raises(PruneError, match=r"magnitude.*wanda"):
         pruned(tiny("llama"), method="wandaa")
 
 

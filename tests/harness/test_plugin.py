@@ -29,7 +29,7 @@ def test_hook_adds_our_model_and_hides_none_of_the_harness_own():
     seen = python(
         """
         from lm_eval.api.registry import get_model, model_registry
-        print(get_model("dummy").__name__, "pruned_hf" in model_registry, "hf" in model_registry, "vllm" in model_registry)
+        print(get_model("dummy").__name__, *[name in model_registry for name in ("pruned_hf", "hf", "vllm")])
         """
     )
     assert seen.stdout.split() == ["DummyLM", "True", "True", "True"], seen.stderr
@@ -54,7 +54,11 @@ def test_hook_adds_our_tasks_to_the_default_index_only():
 
 
 def test_hook_can_be_switched_off():
-    code = "import sys, lm_eval.models; from lm_eval.api.registry import model_registry; print('pruned_hf' in model_registry)"
+    code = """
+        import lm_eval.models
+        from lm_eval.api.registry import model_registry
+        print('pruned_hf' in model_registry)
+        """
     assert python(code, LM_EVAL_ILLUSION_AUTOLOAD="0").stdout.strip() == "False"
     assert python(code, LM_EVAL_ILLUSION_AUTOLOAD="1").stdout.strip() == "True"
 
@@ -127,7 +131,7 @@ def test_entry_point_names_the_registered_class():
     assert f"{plugin.MODEL_NAME} = {plugin.MODEL_TARGET}" in config
     from lm_eval_illusion.harness.model import PrunedHFLM
 
-    assert plugin.MODEL_TARGET == f"{PrunedHFLM.__module__}:{PrunedHFLM.__name__}"
+    assert f"{PrunedHFLM.__module__}:{PrunedHFLM.__name__}" == plugin.MODEL_TARGET
 
 
 def test_every_promised_task_has_a_file():
