@@ -19,6 +19,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from lm_eval_illusion.pairs.answers import match
 from lm_eval_illusion.pairs.normalise import normalise
 
 FOLDER = Path(__file__).resolve().parent.parent / "lm_eval_illusion" / "pairs" / "mini"
@@ -150,6 +151,9 @@ def item_problems(item: Item, language: str) -> Iterator[str]:
             yield f"option {option!r} stands in the title or the question"
         if any(c.isdecimal() for c in option) != (item.type in {"date", "number"}):
             yield f"option {option!r} is no {item.type}: digits are for dates and numbers"
+    for distractor in item.distractors:
+        if match(distractor, [item.gold], language).standard:
+            yield f"distractor {distractor!r} would count as right beside the gold {item.gold!r}"
     for a, b in itertools.combinations(item.options, 2):
         if _clash(a, b, language):
             yield f"option {a!r} contains or equals {b!r} after normalisation"

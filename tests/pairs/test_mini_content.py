@@ -30,10 +30,10 @@ def messages(sets):
 
 
 def broken(sets, language, index, **changes):
-    """Return the set with one item changed."""
+    """Return two languages of the set, one item of the second changed."""
     items = list(sets[language])
     items[index] = replace(items[index], **changes)
-    return {**sets, language: items}
+    return {"ar": sets["ar"], language: items}
 
 
 def test_shipped_set_keeps_every_rule(sets):
@@ -108,6 +108,7 @@ def test_extremes_count_ties_by_their_share(sets):
             "options of 3 to 10 characters, expected at most 2 times",
         ),
         ({"distractors": ("Lena Orvik", "Ines Kalto", "room 12")}, "digits are for dates and numbers"),
+        ({"distractors": ("Lena Orvik", "Ines Kalto", "Pavel Reld")}, "'Pavel Reld' would count as right beside"),
         ({"question": "Was it Tomas Reld?"}, "'Tomas Reld' stands in the title or the question"),
         ({"question": "Who was  it?"}, "question has stray white space"),
         ({"context": "Tomas Reld came."}, "passage of 3, expected 60 to 120"),
