@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lm_eval_illusion.pairs.answers import NO_MATCH, is_run, match, overlap_f1
+from lm_eval_illusion.pairs.catalogue import DATASETS
 from lm_eval_illusion.pairs.normalise import Level, characters, level_of, normalise, tokens
 from lm_eval_illusion.pairs.prompts import LABELS
 
@@ -34,9 +35,26 @@ def test_case(case):
 
 
 def test_every_language_has_a_case():
-    assert {"ar", "bn", "de", "el", "en", "es", "fi", "hi", "id", "ko", "ro", "ru", "sw", "te", "th", "tr", "vi", "zh"} <= {
-        case["language"] for case in CASES
-    }
+    assert {
+        "ar",
+        "bn",
+        "de",
+        "el",
+        "en",
+        "es",
+        "fi",
+        "hi",
+        "id",
+        "ko",
+        "ro",
+        "ru",
+        "sw",
+        "te",
+        "th",
+        "tr",
+        "vi",
+        "zh",
+    } <= {case["language"] for case in CASES}
 
 
 @given(TEXTS, LANGUAGES)
