@@ -20,6 +20,8 @@ _CLAUSE = regex.compile(r"(?:[^\p{P}\p{S}]|(?<=\w)['’ʼ.,\-–‑%](?=[\w])|(?
 _NUMBER = regex.compile(r"(?<![\p{Nd}]|\p{Nd}[.,٬])\p{Nd}+(?:[.,٬]\p{Nd}+)*(?![\p{Nd}])")
 WORDS_MORE = 1
 """A span may have so many words more or fewer than the gold."""
+NAME_CUT = 0.5
+"""Roughness of leaving out a neighbour that has a capital too: "Juri" of "Juri Pohl"."""
 MAX_WORDS = 6
 """Golds of more words get no spans: they are clauses, which no window of words resembles."""
 
@@ -62,7 +64,12 @@ def _windows(passage: str, sizes: range, words: Vocabulary) -> Iterator[Span]:
                 kind = kind_of(text, words)
                 if i == 0 and opens_sentence and kind == "name" and size == 1 and folded[0] in words.lower_seen:
                     kind = "phrase"
-                rough += words.edges.unlikely(folded[i], last) if kind != "number" else 0.0
+                if kind != "number":
+                    rough += words.edges.unlikely(folded[i], last)
+                if kind == "name":  # half of a longer name
+                    rough += NAME_CUT * sum(
+                        found[k].group()[:1].isupper() for k in (i - 1, j + 1) if 0 <= k < len(found)
+                    )
                 yield Span(text, found[i].start(), kind, rough)
 
 

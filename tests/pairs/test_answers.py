@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lm_eval_illusion.pairs.answers import NO_MATCH, is_run, match, overlap_f1
-from lm_eval_illusion.pairs.catalogue import DATASETS
 from lm_eval_illusion.pairs.normalise import Level, characters, level_of, normalise, tokens
 from lm_eval_illusion.pairs.prompts import LABELS
 

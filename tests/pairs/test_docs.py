@@ -53,10 +53,11 @@ def test_the_rules_hold_in_every_row(data_folder, dataset, language):
 
 
 def test_near_options_are_of_the_passage_and_typed(data_folder):
+    names = PEOPLE + TOWNS
     for row in build("tydiqa", "en", folder=data_folder).rows:
         for choice, source in zip(row["choices_near"], row["sources_near"], strict=True):
             assert choice in row["passage"] or source.startswith("language:")
-            assert (choice in PEOPLE + TOWNS) == (row["gold_text"] in PEOPLE + TOWNS)
+            assert any(choice in name for name in names) == (row["gold_text"] in names)
 
 
 @pytest.mark.parametrize("language", DATASETS["illusion_mini"].languages)
