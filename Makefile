@@ -24,7 +24,7 @@ check-types: $(VENV)/.dev
 
 # One thread a worker: the tests use tiny models, where threads only get in each other's way.
 unit: $(VENV)/.dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 items: $(VENV)/.dev
 	$(BIN)/python scripts/items.py --dataset illusion_mini --out docs/items.md

@@ -93,9 +93,12 @@ def _validate(plan: CheckPlan, pruned: dict[str, Any]) -> None:
     """Find what is wrong with the words of the command before anything is loaded."""
     from lm_eval_illusion.harness.options import check_known
     from prune_hooks import PruneSpec
+    from prune_hooks.registry import get_allocation, get_method
 
     halves = names.with_all_halves(plan.tasks)
-    _, rest = PruneSpec.from_model_args(dict(pruned))
+    spec, rest = PruneSpec.from_model_args(dict(pruned))
+    get_method(spec.method)
+    get_allocation(spec.allocation)
     rest.pop("pretrained")
     check_known(rest, PruneSpec.option_names())
     metadata = json.dumps({"illusion_data": plan.data} if plan.data else {})

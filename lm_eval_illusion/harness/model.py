@@ -20,6 +20,7 @@ from lm_eval_illusion.harness import cache_guard, demo_model, generation, option
 from lm_eval_illusion.harness.answers import AnswerText, ScoredPair, is_paired
 from lm_eval_illusion.harness.fit import FitChecker
 from prune_hooks import PruneSpec, prune
+from prune_hooks.registry import get_allocation, get_method
 
 log = logging.getLogger("lm_eval.illusion")  # below the harness's own logger: the only one it shows
 
@@ -44,6 +45,8 @@ class PrunedHFLM(HFLM):
 
     def __init__(self, pretrained: Any = None, **kwargs: Any) -> None:
         self.spec, rest = PruneSpec.from_model_args(kwargs)
+        get_method(self.spec.method)
+        get_allocation(self.spec.allocation)
         options.check_known(rest, PruneSpec.option_names())
         if pretrained is None:
             pretrained = self._demo()

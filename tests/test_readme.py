@@ -1,0 +1,107 @@
+"""The README's commands run: on a tiny model and the shipped questions where it speaks of the user's own."""
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests import families
+
+ROOT = Path(__file__).resolve().parent.parent
+TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
+BIN = Path(sys.executable).parent
+
+
+def blocks(kind: str) -> list[str]:
+    return re.findall(rf"```{kind}\n(.*?)```", TEXT, flags=re.S)
+
+
+def commands() -> list[str]:
+    lines = "\n".join(blocks("bash")).split("\n")
+    return [line.split("  #")[0].strip() for line in lines if line.strip()]
+
+
+@pytest.fixture(scope="module")
+def workplace(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("readme")
+    families.save_tiny("llama", folder / "model")
+    return folder
+
+
+def adapted(command: str) -> str:
+    """Put the tiny model and a few shipped questions where the README leaves the choice to the reader."""
+    command = command.replace("YOUR_MODEL", "model")
+    command = command.replace("tydiqa,xquad --items 200", "illusion_mini_en,illusion_mini_zh --items 2")
+    command = command.replace("tydiqa_", "illusion_mini_").replace("--num_fewshot 1", "--num_fewshot 1 --limit 1")
+    if " check " in command and "--items" not in command:
+        command += " --items 1 --tasks illusion_mini_en"
+    if "report" not in command and " check " not in command:
+        command = re.sub(r"(illusion_mini_\w+)", r"\1_sw", command)
+    return command
+
+
+def test_every_command_of_the_readme_is_known():
+    known = ("make ", "python3 -m venv", ".venv/bin/pip", ".venv/bin/lm-eval-illusion demo", "pip install", "lm_eval ")
+    known += ("lm-eval-illusion ", "LM_EVAL_ILLUSION_DATA=")
+    assert len(commands()) >= 10
+    assert [c for c in commands() if not c.startswith(known)] == []
+
+
+@pytest.mark.parametrize("command", [c for c in commands() if c.startswith("make ")])
+def test_make_targets_are_there(command):
+    shown = subprocess.run(["make", "-n", *command.split()[1:]], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert shown.returncode == 0, shown.stderr
+
+
+@pytest.mark.parametrize("command", [c for c in commands() if c.startswith((".venv/bin/pip", "pip install"))])
+def test_installed_extras_and_files_are_there(command):
+    for word in shlex.split(command):
+        if word.startswith((".[", "lm-eval-illusion[")):
+            extra = word.split("[")[1].rstrip("]")
+            assert f"\n{extra} =" in (ROOT / "setup.cfg").read_text(encoding="utf-8")
+        if word.endswith(".txt"):
+            assert (ROOT / word).is_file()
+
+
+RUNNABLE = [c for c in commands() if re.match(r"(LM_EVAL_ILLUSION_DATA=\S+ )?(lm_eval|lm-eval-illusion) ", c)]
+
+
+@pytest.mark.parametrize("command", RUNNABLE, ids=lambda c: c[:60])
+def test_commands_run_as_written(command, workplace):
+    env = {**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}", "COLUMNS": "160"}
+    done = subprocess.run(
+        adapted(command), shell=True, cwd=workplace, env=env, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    out = re.search(r"--out(?:put_path)? (\S+)", command)
+    if out:
+        assert list((workplace / out[1]).rglob("report.md" if "--out " in command else "samples_*.jsonl"))
+
+
+def test_python_example_prunes(workplace, monkeypatch, capsys):
+    monkeypatch.chdir(workplace)
+    (example,) = [block for block in blocks("python") if "PruneSpec" in block]
+    scope: dict = {}
+    exec(example.replace("YOUR_MODEL", "model"), scope)
+    assert scope["receipt"].to_dict()["sparsity_reached"] == pytest.approx(0.5, abs=0.02)
+    assert "sparsegpt" in capsys.readouterr().out
+
+
+def test_option_table_names_every_option():
+    from prune_hooks import PruneSpec, method_names
+
+    for name in PruneSpec.option_names():
+        assert f"`{name}`" in TEXT, f"README does not name the option {name}"
+    for name in method_names():
+        assert f"`{name}`" in TEXT, f"README does not name the method {name}"
+
+
+def test_report_schema_is_what_the_readme_promises(workplace):
+    made = sorted(workplace.rglob("report.json"))
+    assert made, "the commands above wrote no report"
+    assert all(json.loads(path.read_text(encoding="utf-8"))["schema_version"] == 1 for path in made)
