@@ -19,11 +19,7 @@ from lm_eval_illusion.report.notes import comparison_notes, run_notes
 from lm_eval_illusion.report.records import read_run
 from lm_eval_illusion.report.rows import build_rows, official_means
 from lm_eval_illusion.report.runs import Run
-from lm_eval_illusion.report.schema import (
-    Comparison,
-    ReportFile,
-    Settings,
-)
+from lm_eval_illusion.report.schema import Comparison, ReportFile, Settings
 from lm_eval_illusion.report.summary import label_runs, summarise_run
 
 __all__ = ["DEFAULTS", "Report", "build_report"]

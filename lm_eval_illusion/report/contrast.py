@@ -9,7 +9,14 @@ import numpy as np
 from lm_eval_illusion.report.classes import count_transitions
 from lm_eval_illusion.report.columns import Columns, Distance, Floats
 from lm_eval_illusion.report.figures import difference, quadrants_of
-from lm_eval_illusion.report.schema import Contrast, DistanceContrast, EquivalenceFigures, Estimate, Flips, RankShift
+from lm_eval_illusion.report.measures import (
+    Contrast,
+    DistanceContrast,
+    EquivalenceFigures,
+    Estimate,
+    Flips,
+    RankShift,
+)
 from lm_eval_illusion.report.stats import (
     Clusters,
     detectable_difference,

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from lm_eval_illusion.report.classes import QUADRANTS, quadrant
 from lm_eval_illusion.report.columns import Distance, Floats, Side
 from lm_eval_illusion.report.halves import MATCHERS, NORMALISERS
-from lm_eval_illusion.report.schema import DistanceFigures, Estimate, Failures, ModelFigures
+from lm_eval_illusion.report.measures import DistanceFigures, Estimate, Failures, ModelFigures
 from lm_eval_illusion.report.stats import Clusters, Interval, mean_interval
 
 __all__ = ["corrected", "difference", "estimate", "model_figures", "quadrants_of", "share"]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from lm_eval_illusion.report.columns import Distance
+from lm_eval_illusion.report.measures import DistanceContrast
 from lm_eval_illusion.report.numbers import decimals, interval, probability
-from lm_eval_illusion.report.schema import DistanceContrast, Row, Settings
+from lm_eval_illusion.report.schema import Row, Settings
 
 __all__ = ["LIMITS", "headline"]
 

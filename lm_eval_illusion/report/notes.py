@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from lm_eval_illusion.report.halves import CONDITIONS
 from lm_eval_illusion.report.join import Item
-from lm_eval_illusion.report.schema import LeakFigures, ModelFigures, Note, Row, RunSummary
+from lm_eval_illusion.report.measures import ModelFigures
+from lm_eval_illusion.report.schema import LeakFigures, Note, Row, RunSummary
 
 __all__ = ["comparison_notes", "run_notes"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lm_eval_illusion.report.schema import Estimate
+from lm_eval_illusion.report.measures import Estimate
 
 __all__ = ["DASH", "arrow", "decimals", "interval", "percent", "probability"]
 

@@ -64,7 +64,7 @@ def read_run(path: Path) -> Run:
     """
     results_file = find_results(path)
     results = _load(results_file, results_file.read_bytes())
-    names = sorted(results.get("configs") or {})
+    names = sorted(_section(results, "configs", results_file))
     if not names:
         raise IllusionError(f"{results_file} lists no tasks; {_AGAIN}")
     stamp = results_file.stem.removeprefix("results_")
@@ -82,11 +82,11 @@ def read_run(path: Path) -> Run:
         _check_count(results, name, count, samples)
         tasks[name] = TaskFacts(
             name=name,
-            version=str((results.get("versions") or {}).get(name)),
-            num_fewshot=int((results.get("n-shot") or {}).get(name) or 0),
+            version=str(_section(results, "versions", results_file).get(name)),
+            num_fewshot=int(_section(results, "n-shot", results_file).get(name) or 0),
             records=count,
         )
-    return Run(path, results_file, _facts(results), tasks, halves, documents)
+    return Run(path, results_file, _facts(results, results_file), tasks, halves, documents)
 
 
 def _load(where: Path | str, text: bytes) -> dict[str, Any]:
@@ -167,9 +167,18 @@ def _add(
         documents[half.item_id] = Document(str(doc.get("question", "")), str(doc.get("passage", "")))
 
 
-def _facts(results: Mapping[str, Any]) -> RunFacts:
-    config: Mapping[str, Any] = results.get("config") or {}
-    illusion: Mapping[str, Any] = config.get("illusion") or {}
+def _section(table: Mapping[str, Any], key: str, where: Path) -> dict[str, Any]:
+    value = table.get(key)
+    if value is not None and not isinstance(value, dict):
+        raise IllusionError(
+            f"{where}: {key} is a {type(value).__name__}, expected an object: edited or damaged; {_AGAIN}"
+        )
+    return value or {}
+
+
+def _facts(results: Mapping[str, Any], where: Path) -> RunFacts:
+    config = _section(results, "config", where)
+    illusion = _section(config, "illusion", where)
     args = config.get("model_args")
     if isinstance(args, dict):
         args = ",".join(f"{key}={value}" for key, value in args.items())
@@ -192,7 +201,7 @@ def _facts(results: Mapping[str, Any]) -> RunFacts:
         batch_size=_text(config.get("batch_size")),
         device=_text(config.get("device")),
         enable_thinking=illusion.get("enable_thinking"),
-        receipt=illusion.get("receipt"),
+        receipt=_section(illusion, "receipt", where) or None,
     )
 
 

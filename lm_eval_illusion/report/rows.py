@@ -11,7 +11,8 @@ from lm_eval_illusion.report.contrast import contrast
 from lm_eval_illusion.report.figures import estimate, model_figures
 from lm_eval_illusion.report.halves import CONDITIONS
 from lm_eval_illusion.report.join import Joined
-from lm_eval_illusion.report.schema import Estimate, Flips, OfficialMean, OfficialRow, Row, Settings
+from lm_eval_illusion.report.measures import Estimate, Flips
+from lm_eval_illusion.report.schema import OfficialMean, OfficialRow, Row, Settings
 from lm_eval_illusion.report.stats import Clusters, Scale, holm, mean_interval
 
 __all__ = ["OFFICIAL", "build_rows", "official_means"]

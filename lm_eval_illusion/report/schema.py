@@ -7,26 +7,22 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from lm_eval_illusion.report.measures import (
+    Contrast,
+    Estimate,
+    ModelFigures,
+    Plain,
+)
 
 __all__ = [
     "Comparison",
-    "Contrast",
-    "DistanceContrast",
-    "DistanceFigures",
-    "EquivalenceFigures",
-    "Estimate",
     "Example",
-    "Failures",
-    "Flips",
     "LeakFigures",
-    "ModelFigures",
     "Note",
     "OfficialMean",
     "OfficialRow",
     "Overlap",
     "PruningSummary",
-    "RankShift",
     "ReportFile",
     "Row",
     "RunSummary",
@@ -34,142 +30,14 @@ __all__ = [
 ]
 
 
-class _Plain(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Estimate(_Plain):
-    """A mean with its 95 % interval."""
-
-    value: float | None
-    low: float | None
-    high: float | None
-    items: int
-    """Items the mean is over."""
-    clusters: int
-
-
-class Note(_Plain):
+class Note(Plain):
     """One sentence for the reader."""
 
     level: Literal["alarm", "warning", "info"]
     text: str
 
 
-class DistanceFigures(_Plain):
-    """One model under one distance of the wrong options (near or far)."""
-
-    chance: float
-    """1/k, a guesser's share."""
-    accuracy: Estimate
-    """R: share of items whose gold has the highest log-probability per character; ties are not right."""
-    ties: int
-    gap: Estimate | None
-    """R - G; None without generation."""
-    corrected_gap: Estimate | None
-    """(R - 1/k)/(1 - 1/k) - G."""
-    interpretable: bool
-    """False where R's interval covers 1/k (or there is no interval): the gap says nothing."""
-    counts: dict[str, int] | None
-    """Items in each quadrant."""
-    quadrants: dict[str, Estimate] | None
-    recognised_failures: Estimate | None
-    """r = P(R | not G)."""
-    recognised_failures_corrected: Estimate | None
-    """(r - 1/k)/(1 - 1/k)."""
-    sensitivity: dict[str, dict[str, float | None]] | None
-    """Gap under every normaliser and matcher."""
-
-
-class Failures(_Plain):
-    """Shares of all answers; None where the backend does not tell."""
-
-    empty: float | None
-    repeated: float | None
-    cut: float | None
-    unclosed_thought: float | None
-
-
-class ModelFigures(_Plain):
-    """One model on one row."""
-
-    near: DistanceFigures | None
-    far: DistanceFigures | None
-    generation: Estimate | None
-    """G: exact, contained or F1 as fixed in advance."""
-    exact: float | None
-    f1: float | None
-    char_f1: float | None
-    far_less_near: Estimate | None
-    """Far gap less near gap: what the distance of the options alone makes."""
-    failures: Failures | None
-
-
-class EquivalenceFigures(_Plain):
-    """Two one-sided tests at 5 %."""
-
-    verdict: Literal["equivalent", "different", "not shown", "undecided"]
-    margin: float
-    low: float | None
-    high: float | None
-
-
-class Flips(_Plain):
-    """Dense against pruned, item by item, for one kind of answer."""
-
-    lost: int
-    """b: right to wrong."""
-    won: int
-    """c: wrong to right."""
-    delta: Estimate
-    """(c - b)/n."""
-    flips: float | None
-    """(b + c)/n."""
-    p: float
-    """Exact McNemar."""
-    p_cluster: float | None
-    """Exact sign-flip over clusters; None where every cluster has one item."""
-    p_holm: float | None
-    """The clustered p where there is one, else McNemar's, after Holm; None outside the family."""
-    detectable: float
-    """Difference found with 80 % power at this n and discordance."""
-    equivalence: EquivalenceFigures
-
-
-class RankShift(_Plain):
-    """First-token rank of the gold in items that the pruned model only recognises."""
-
-    items: int
-    dense_median: float | None
-    pruned_median: float | None
-
-
-class DistanceContrast(_Plain):
-    """Pruned against dense under one distance."""
-
-    accuracy: Flips
-    excess_gap: Estimate | None
-    """gap(pruned) - gap(dense)."""
-    excess_p: float | None
-    """Exact sign-flip test over clusters."""
-    excess_equivalence: EquivalenceFigures | None
-    induced: Estimate | None
-    """Share of dense "both" items that became recognition-only, less 1/k; None where dense has no such item."""
-    induced_count: int | None
-    transitions: dict[str, dict[str, int]] | None
-    """Dense quadrant -> pruned quadrant -> items."""
-    rank: RankShift | None
-
-
-class Contrast(_Plain):
-    """Pruned against dense."""
-
-    near: DistanceContrast | None
-    far: DistanceContrast | None
-    generation: Flips | None
-
-
-class Row(_Plain):
+class Row(Plain):
     """One scope of one comparison."""
 
     scope: Literal["overall", "dataset", "language"]
@@ -191,7 +59,7 @@ class Row(_Plain):
     contrast: Contrast | None
 
 
-class OfficialRow(_Plain):
+class OfficialRow(Plain):
     """Mean over non-English languages, each weighing the same, of one model."""
 
     near: Estimate | None
@@ -203,7 +71,7 @@ class OfficialRow(_Plain):
     f1: float | None
 
 
-class OfficialMean(_Plain):
+class OfficialMean(Plain):
     """TyDi QA's own aggregate."""
 
     dataset: str
@@ -212,7 +80,7 @@ class OfficialMean(_Plain):
     pruned: OfficialRow
 
 
-class LeakFigures(_Plain):
+class LeakFigures(Plain):
     """What an options-only reader could exploit; `chance` is what a clean set shows."""
 
     distance: Literal["near", "far"]
@@ -228,7 +96,7 @@ class LeakFigures(_Plain):
     """Golds at each position."""
 
 
-class Overlap(_Plain):
+class Overlap(Plain):
     """Do calibration texts and evaluated passages overlap?"""
 
     status: Literal["none", "overlap", "unchecked", "not pruned"]
@@ -239,7 +107,7 @@ class Overlap(_Plain):
     why: str
 
 
-class PruningSummary(_Plain):
+class PruningSummary(Plain):
     """The receipt in brief."""
 
     method: str | None
@@ -258,7 +126,7 @@ class PruningSummary(_Plain):
     weights_sha256: str | None
 
 
-class RunSummary(_Plain):
+class RunSummary(Plain):
     """One run."""
 
     label: str
@@ -283,7 +151,7 @@ class RunSummary(_Plain):
     overlap: Overlap
 
 
-class Example(_Plain):
+class Example(Plain):
     """An item that turned from both to recognition-only, chosen by the hash of its id."""
 
     item_id: str
@@ -294,7 +162,7 @@ class Example(_Plain):
     pruned_answer: str
 
 
-class Comparison(_Plain):
+class Comparison(Plain):
     """The first run against one other."""
 
     dense: str
@@ -308,7 +176,7 @@ class Comparison(_Plain):
     examples: list[Example]
 
 
-class Settings(_Plain):
+class Settings(Plain):
     """What was fixed before looking."""
 
     level: float
@@ -319,7 +187,7 @@ class Settings(_Plain):
     matcher: str
 
 
-class ReportFile(_Plain):
+class ReportFile(Plain):
     """Everything the pages show."""
 
     schema_name: Literal["lm-eval-illusion/report"]

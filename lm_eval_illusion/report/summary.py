@@ -6,6 +6,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from pydantic import ValidationError
+
+from lm_eval_illusion.errors import IllusionError
 from lm_eval_illusion.report.runs import Run
 from lm_eval_illusion.report.schema import Overlap, PruningSummary, RunSummary
 
@@ -16,7 +19,7 @@ HASH_CAP = 5000
 
 
 def label_runs(runs: list[Run]) -> list[str]:
-    """Short, distinct names: method and sparsity where the run was pruned, else `dense` or the model's name."""
+    """Short, distinct names: method and sparsity where the run was pruned, else `dense` or the run folder's name."""
     labels: list[str] = []
     for index, run in enumerate(runs):
         spec = _spec(run)
@@ -25,7 +28,7 @@ def label_runs(runs: list[Run]) -> list[str]:
             if spec.get("pattern") not in (None, "unstructured"):
                 label = f"{spec.get('method')} {spec.get('pattern')}"
         else:
-            label = "dense" if index == 0 or spec else run.results_file.parent.name or run.facts.model
+            label = "dense" if index == 0 or spec else _folder(run)
         label = re.sub(r"[^\w .:+-]", "_", label)[:60]
         same = sum(1 for other in labels if other == label or other.startswith(f"{label} #"))
         labels.append(f"{label} #{same + 1}" if same else label)
@@ -33,7 +36,21 @@ def label_runs(runs: list[Run]) -> list[str]:
 
 
 def summarise_run(run: Run, label: str) -> RunSummary:
-    """Facts, receipt and overlap of one run."""
+    """Facts, receipt and overlap of one run.
+
+    Raises:
+        IllusionError: The receipt's values have other types than a receipt's.
+    """
+    try:
+        return _summarise(run, label)
+    except (ValidationError, AttributeError, TypeError) as error:
+        reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
+        raise IllusionError(
+            f"{run.results_file}: damaged pruning receipt or run facts ({reason}); run `lm_eval ... --log_samples` again"
+        ) from None
+
+
+def _summarise(run: Run, label: str) -> RunSummary:
     facts = run.facts
     halves = [record.half for records in run.halves.values() for record in records.values()]
     return RunSummary(
@@ -60,7 +77,13 @@ def summarise_run(run: Run, label: str) -> RunSummary:
 
 
 def _spec(run: Run) -> Mapping[str, Any]:
-    return (run.facts.receipt or {}).get("spec") or {}
+    spec = (run.facts.receipt or {}).get("spec")
+    return spec if isinstance(spec, dict) else {}
+
+
+def _folder(run: Run) -> str:
+    folder = run.path if run.path.is_dir() else run.path.parent
+    return folder.resolve().name or run.facts.model
 
 
 def _number(value: object) -> str:

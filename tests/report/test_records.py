@@ -243,3 +243,10 @@ def test_equal_settings_are_accepted(tmp_path):
 
 def test_messages_are_one_line():
     assert str(IllusionError("a\n  b")) == "a b"
+
+
+@pytest.mark.parametrize("key", ["configs", "versions", "n-shot", "config"])
+def test_results_of_other_shape(tmp_path, key):
+    run = write_run(tmp_path, pattern("b"), results={key: ["x"]})
+    with pytest.raises(IllusionError, match=rf"results_.*json: {key} is a list, expected an object"):
+        read_run(run)

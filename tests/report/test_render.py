@@ -11,11 +11,11 @@ from rich.console import Console
 from synthetic import Question, pattern, receipt, write_run
 
 from lm_eval_illusion.report import build_report, write_report
+from lm_eval_illusion.report.measures import Estimate
 from lm_eval_illusion.report.numbers import decimals, interval, probability
 from lm_eval_illusion.report.render.markdown import render_markdown
 from lm_eval_illusion.report.render.safe import LIMIT, escape_invisible, inert, inert_markdown, inert_prose
 from lm_eval_illusion.report.render.text import render_text
-from lm_eval_illusion.report.schema import Estimate
 
 HOSTILE = (
     "| a | [bold red]x[/] [link=http://evil]y[/link] <script>alert(1)</script> \x1b[2J\x1b]8;;http://evil\x07 "

@@ -102,7 +102,7 @@ def test_many_runs_are_compared_with_the_first(runs, tmp_path):
         "wanda 0.5 #2",
         "wanda 2:4",
         "dense #2",
-        "org__model",
+        "hf",
     ]
     assert [c.dense for c in file.comparisons] == ["dense"] * 5
     assert any("not pruned (method none)" in note.text for note in file.notes)
@@ -253,3 +253,26 @@ def test_unmatched_items_are_warned_of(tmp_path):
     assert any(
         "in one run only or lacking a half: 2 item(s)" in text for text in notes(build_report([one, two]), "warning")
     )
+
+
+def test_a_recorded_run_of_the_harness_is_read():
+    """lm-eval 0.4.13, `--model dummy`, the first three English questions of the mini set."""
+    recorded = HERE / "recorded" / "dummy"
+    report = build_report([recorded, recorded])
+    row = report.file.comparisons[0].rows[0]
+    assert (row.joined, row.excluded, row.unmatched, row.missing) == (3, 0, 0, [])
+    results = json.loads(next(recorded.rglob("results_*.json")).read_text(encoding="utf-8"))["results"]
+    assert row.dense.near.accuracy.value == results["illusion_mini_mc_en"]["acc_norm,none"]
+    assert row.dense.far.accuracy.value == results["illusion_mini_mc_far_en"]["acc_norm,none"]
+    assert row.dense.generation.value == results["illusion_mini_gen_en"]["correct,none"]
+    assert row.dense.f1 == results["illusion_mini_gen_en"]["f1,none"]
+    assert not report.file.runs[0].truncation_checked
+    assert report.file.runs[0].num_fewshot == [1]
+
+
+@pytest.mark.parametrize("change", [{"sparsity_reached": "half"}, {"calibration": ["text"]}, {"coverage": {}}])
+def test_a_damaged_receipt_is_refused(tmp_path, change):
+    one = write_run(tmp_path / "a", pattern("bb"))
+    two = write_run(tmp_path / "b", pattern("bb"), pruning={**receipt(), **change})
+    with pytest.raises(IllusionError, match=r"results_.*json: damaged pruning receipt or run facts"):
+        build_report([one, two])

@@ -8,8 +8,9 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from lm_eval_illusion.report.build import Report
+from lm_eval_illusion.report.render.grid import Table
 from lm_eval_illusion.report.render.safe import inert
-from lm_eval_illusion.report.render.tables import Table, comparison_tables, run_table
+from lm_eval_illusion.report.render.tables import comparison_tables, run_table
 
 __all__ = ["render_text"]
 

@@ -1,0 +1,50 @@
+"""A table of plain cells, and how its rows find their figures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from lm_eval_illusion.report.columns import Distance
+from lm_eval_illusion.report.measures import Contrast, DistanceContrast, DistanceFigures, ModelFigures
+from lm_eval_illusion.report.schema import Comparison, Row
+
+__all__ = ["DISTANCES", "Table", "contrast_at", "far_or_near", "models_of", "scope_name"]
+
+DISTANCES: tuple[Distance, ...] = ("near", "far")
+
+
+@dataclass(frozen=True)
+class Table:
+    """A titled table of plain text cells (not yet escaped)."""
+
+    title: str
+    columns: list[str]
+    rows: list[list[str]]
+    note: str = ""
+    brief: bool = True
+    """Whether the terminal shows it too."""
+
+
+def scope_name(row: Row) -> str:
+    """`overall`, `tydiqa`, `tydiqa sw`; an asterisk where the sample is too small for a verdict."""
+    name = " ".join(part for part in (row.dataset, row.language) if part) or "overall"
+    return name if row.decided else f"{name} *"
+
+
+def far_or_near(source: ModelFigures | None, distance: Distance) -> DistanceFigures | None:
+    """One model's figures at one distance."""
+    return None if source is None else source.near if distance == "near" else source.far
+
+
+def contrast_at(source: Contrast | None, distance: Distance) -> DistanceContrast | None:
+    """The contrast at one distance."""
+    return None if source is None else source.near if distance == "near" else source.far
+
+
+def models_of(comparison: Comparison) -> Iterator[tuple[Row, str, ModelFigures]]:
+    """Every row with each of its two models."""
+    for row in comparison.rows:
+        for label, model in ((comparison.dense, row.dense), (comparison.pruned, row.pruned)):
+            if model is not None:
+                yield row, label, model
