@@ -46,7 +46,7 @@ def summarise_run(run: Run, label: str) -> RunSummary:
     except (ValidationError, AttributeError, TypeError) as error:
         reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
         raise IllusionError(
-            f"{run.results_file}: damaged pruning receipt or run facts ({reason}); run `lm_eval ... --log_samples` again"
+            f"{run.results_file}: damaged pruning receipt or run facts ({reason}); run `lm_eval --log_samples` again"
         ) from None
 
 
