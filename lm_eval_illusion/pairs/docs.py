@@ -7,7 +7,6 @@ are the first n rows; demonstrations can come from every question, sampled or no
 from __future__ import annotations
 
 import logging
-import unicodedata
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,6 +18,7 @@ from .aligned import Aligned, Item, join_languages
 from .authored import Authored
 from .catalogue import dataset_named
 from .draw import spread
+from .eligible import MAX_GOLD_CHARACTERS, reason_against, too_long
 from .options import Options
 from .parallel import Parallel
 from .prompts import build_prompt
@@ -30,10 +30,6 @@ logger = logging.getLogger(__name__)
 
 MAX_NEW_TOKENS = 48
 """Generation budget of an item, in tokens; the task files say the same."""
-MAX_GOLD_CHARACTERS = 60
-"""Questions whose shown answer is longer ask for a sentence, which the budget and the matchers are not made for. A
-Chinese, Japanese or Korean character counts twice."""
-
 Row = dict[str, Any]
 Chooser = Callable[[Question], tuple[Options | None, Options | None]]
 """Question -> its near and far options; None where no three distractors could be found."""
@@ -103,25 +99,16 @@ def assemble(questions: Sequence[Question], choose: Chooser, count: int | None =
     return Built(tuple(rows), tuple(others), dict(excluded))
 
 
-def _short(question: Question) -> bool:
-    wide = sum(unicodedata.east_asian_width(c) in "WF" for c in question.gold)
-    return len(question.gold) + wide <= MAX_GOLD_CHARACTERS
-
-
 def build_single(questions: Sequence[Question], seed: int = 0, count: int | None = None) -> Built:
     """Build the rows of questions in one language, such as one's own from `load_squad`."""
     return _build_from(Single(questions, seed), count)
 
 
 def _build_from(single: Single, count: int | None) -> Built:
-    asked = [q for q in single.questions if _short(q)]
+    left_out = Counter(reason for q in single.questions if (reason := reason_against(q)))
+    asked = [q for q in single.questions if not reason_against(q)]
     built = assemble(asked, lambda q: (single.near(q), single.far(q)), count)
-    return _count_long(built, len(single.questions) - len(asked))
-
-
-def _count_long(built: Built, long: int) -> Built:
-    reason = {f"answer longer than {MAX_GOLD_CHARACTERS} characters": long} if long else {}
-    return replace(built, excluded={**reason, **built.excluded})
+    return replace(built, excluded={**left_out, **built.excluded})
 
 
 @dataclass(frozen=True)
@@ -145,7 +132,7 @@ class ParallelSet:
 
     @cached_property
     def _eligible(self) -> frozenset[str]:
-        return frozenset(i for i, item in self._items.items() if all(map(_short, item.questions.values())))
+        return frozenset(i for i, item in self._items.items() if not any(map(too_long, item.questions.values())))
 
     @cached_property
     def _chosen(self) -> dict[str, tuple[Aligned | None, Aligned | None]]:
@@ -162,7 +149,10 @@ class ParallelSet:
     def build(self, language: str, count: int | None = None) -> Built:
         """Build the rows of one language; the same ids in every language."""
         asked = [q for q in self.by_language[language] if q.source_id in self._eligible]
-        return _count_long(assemble(asked, self._choose, count), len(self.by_language[language]) - len(asked))
+        built = assemble(asked, self._choose, count)
+        long = len(self.by_language[language]) - len(asked)
+        reason = {f"answer longer than {MAX_GOLD_CHARACTERS} characters in some language": long} if long else {}
+        return replace(built, excluded={**reason, **built.excluded})
 
 
 @lru_cache(maxsize=8)

@@ -17,7 +17,7 @@ from .choose import Candidate, choose_three
 from .draw import draw, shuffled
 from .rules import unlikeness
 from .spans import kind_of
-from .vocabulary import Vocabulary, count_words
+from .vocabulary import Vocabulary, alike, count_words
 
 ARTICLE_COST = 2.0
 """Cost of a gold of the same article that occurs in the passage in no language; less for each in which it does."""
@@ -53,7 +53,7 @@ class Parallel:
         gold = item.shown[item.reference]
         place = item.passages[item.reference].find(gold.key)
         chosen = choose_three(candidates, gold, place if place >= 0 else None, key)
-        return None if chosen is None else Aligned([(pool[c.source], c.source) for c in chosen], key)
+        return None if chosen is None else Aligned([(pool[c.source], c.source.split(" ")[0]) for c in chosen], key)
 
     @cached_property
     def _words(self) -> Vocabulary:
@@ -62,16 +62,22 @@ class Parallel:
 
     @cached_property
     def _types(self) -> dict[str, str]:
-        """Source id -> number, name or phrase, told once in the language that decides (English has capitals)."""
-        shown = {source_id: item.shown[item.reference] for source_id, item in self.items.items()}
-        return {i: "number" if gold.look.numeric else kind_of(gold.text, self._words) for i, gold in shown.items()}
+        """Source id -> type as the source gives it, else number, name or phrase by the language that decides."""
+        return {source_id: self._type(item) for source_id, item in self.items.items()}
+
+    def _type(self, item: Item) -> str:
+        gold, given = item.shown[item.reference], item.questions[item.reference].kind
+        return given or ("number" if gold.look.numeric else kind_of(gold.text, self._words))
 
     def _same_type(self, item: Item, other: Item) -> bool:
         return self._types[item.source_id] == self._types[other.source_id]
 
+    @cached_property
+    def _asks(self) -> dict[str, frozenset[str]]:
+        return {i: self._words.asks(item.questions[item.reference].question) for i, item in self.items.items()}
+
     def _asked(self, item: Item, other: Item) -> float:
-        left, right = (some.questions[some.reference].question for some in (item, other))
-        return ASKED_COST * (1 - self._words.asked_alike(left, right))
+        return ASKED_COST * (1 - alike(self._asks[item.source_id], self._asks[other.source_id]))
 
     @cached_property
     def _articles(self) -> dict[str, list[Item]]:

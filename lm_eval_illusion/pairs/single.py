@@ -9,11 +9,12 @@ from functools import cached_property
 
 from .choose import Candidate, choose_three
 from .draw import draw, shuffled
+from .eligible import reason_against
 from .options import Options, arrange
 from .questions import Question
 from .rules import Answer, admissible, unlikeness
 from .spans import typed_spans
-from .vocabulary import Vocabulary, count_words
+from .vocabulary import Vocabulary, alike, count_words
 
 LANGUAGE_COST = 6.0
 """Cost of a gold of another passage against a span of this one: only where spans run out."""
@@ -56,8 +57,12 @@ class Single:
         return {q.source_id: q for q in self.questions}
 
     @cached_property
+    def _asks(self) -> dict[str, frozenset[str]]:
+        return {q.source_id: self.words.asks(q.question) for q in self.questions}
+
+    @cached_property
     def _ring(self) -> list[str]:
-        return shuffled(self.golds, "ring", self.seed)
+        return shuffled((q.source_id for q in self.questions if not reason_against(q)), "ring", self.seed)
 
     @cached_property
     def _passages(self) -> dict[str, list[Question]]:
@@ -76,7 +81,7 @@ class Single:
             if self._by_id[source_id].cluster == question.cluster or answer.text.casefold() in passage:
                 continue
             if admissible(answer, golds) and answer.look.capital == golds[0].look.capital:
-                asked = ASKED_COST * (1 - self.words.asked_alike(question.question, self._by_id[source_id].question))
+                asked = ASKED_COST * (1 - alike(self._asks[question.source_id], self._asks[source_id]))
                 yield Candidate(answer, f"language:{source_id}", cost + asked + unlikeness(answer, golds[0]))
 
     def _nearby(self, question: Question) -> Iterator[Candidate]:

@@ -46,6 +46,11 @@ class Edges:
         return min(2.0, max(-1.0, -ratio))
 
 
+def alike(left: frozenset[str], right: frozenset[str]) -> float:
+    """Return the share (0 to 1) of words that two sets have both, of those that either has; 0 for two empty sets."""
+    return len(left & right) / len(left | right) if left or right else 0.0
+
+
 def letters(word: str) -> int:
     """Return how many letters make an edge: one where a letter is a syllable (Hangul), two elsewhere."""
     return 1 if "가" <= word[-1:] <= "힣" else 2
@@ -100,10 +105,9 @@ class Vocabulary:
                     endings[word[: -len(particle)]] += 1
         return endings
 
-    def asked_alike(self, left: str, right: str) -> float:
-        """Return the share (0 to 1) of common asking words that two questions have both, of those that either has."""
-        a, b = (self.asking.intersection(w.casefold() for w in WORD.findall(q)) for q in (left, right))
-        return len(a & b) / len(a | b) if a | b else 0.0
+    def asks(self, question: str) -> frozenset[str]:
+        """Return the asking words of a question."""
+        return self.asking.intersection(word.casefold() for word in WORD.findall(question))
 
     def bare(self, word: str) -> str:
         """Return a word without a written-on particle, where the language has them and the stem is seen elsewhere."""

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from lm_eval_illusion.errors import IllusionError
-from lm_eval_illusion.pairs import docs
+from lm_eval_illusion.pairs import eligible
 from lm_eval_illusion.pairs.aligned import join_languages
 from lm_eval_illusion.pairs.answers import match
 from lm_eval_illusion.pairs.authored import Authored
@@ -13,7 +13,7 @@ from lm_eval_illusion.pairs.catalogue import DATASETS
 from lm_eval_illusion.pairs.docs import MAX_NEW_TOKENS, build, build_single
 from lm_eval_illusion.pairs.normalise import normalise
 from lm_eval_illusion.pairs.parallel import Parallel
-from lm_eval_illusion.pairs.questions import load_squad
+from lm_eval_illusion.pairs.questions import Question, load_squad
 from lm_eval_illusion.pairs.sources import load_questions
 
 from .made import PEOPLE, TOWNS, squad
@@ -109,6 +109,23 @@ def test_long_answers_are_left_out_and_counted(tmp_path):
     assert all(row["source_id"] != questions[0].source_id for row in built.rows + built.others)
 
 
+@pytest.mark.parametrize(
+    ("language", "gold", "reason"),
+    [
+        ("fi", "olioiden", "answer begins inside a word"),
+        ("fi", "avaruus", None),
+        ("fi", "kova", None),
+        ("zh", "olioiden", None),
+        ("fi", "x" * 61, "answer longer than 60 characters"),
+        ("zh", "字" * 31, "answer longer than 60 characters"),
+        ("zh", "字" * 30, None),
+    ],
+)
+def test_what_cannot_be_asked(language, gold, reason):
+    question = Question("d", language, "i", "avaruusolioiden kova", "q", (gold,), "c", "")
+    assert eligible.reason_against(question) == reason
+
+
 def test_items_without_three_distractors_are_left_out_and_counted(tmp_path):
     questions = load_squad(write(tmp_path / "f.json", squad(1)), dataset="own", language="en")
     built = build_single(questions[:1])
@@ -122,7 +139,7 @@ def test_more_items_than_there_are(data_folder):
 
 
 def test_exclusions_are_logged(data_folder, monkeypatch, caplog):
-    monkeypatch.setattr(docs, "MAX_GOLD_CHARACTERS", 7)
+    monkeypatch.setattr(eligible, "MAX_GOLD_CHARACTERS", 7)
     with caplog.at_level("INFO", logger="lm_eval_illusion.pairs.docs"):
         build("tydiqa", "sw", folder=data_folder)
     assert "questions left out of both halves: answer longer than 7 characters" in caplog.text

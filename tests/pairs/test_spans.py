@@ -5,7 +5,7 @@ import pytest
 from lm_eval_illusion.pairs.questions import Question, tidy
 from lm_eval_illusion.pairs.rules import Answer
 from lm_eval_illusion.pairs.spans import kind_of, typed_spans
-from lm_eval_illusion.pairs.vocabulary import count_words, letters
+from lm_eval_illusion.pairs.vocabulary import alike, count_words, letters
 
 PASSAGE = (
     "In 1951 the painter Karla Ruhl moved to Weimar with 14 pupils. The old mill burned down in 1962, "
@@ -72,8 +72,10 @@ def test_asking_words_tell_questions_apart():
     who, when = "Who sang?", "When was it?"
     rows = [Question("d", "en", str(i), "p", q, ("x",), "c", "") for i, q in enumerate([who, who, when, when])]
     words = count_words(rows, "en")
-    assert words.asked_alike(who, who) == 1.0
-    assert words.asked_alike(who, when) == 0.0
+    assert words.asks(who) == {"who", "sang"}
+    assert alike(words.asks(who), words.asks(who)) == 1.0
+    assert alike(words.asks(who), words.asks(when)) == 0.0
+    assert alike(frozenset(), frozenset()) == 0.0
 
 
 @pytest.mark.parametrize(
