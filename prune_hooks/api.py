@@ -11,7 +11,7 @@ import transformers
 from torch import nn
 
 from prune_hooks import __version__
-from prune_hooks.batches import fitting_rows, make_batches
+from prune_hooks.batches import make_batches, rows_at_once
 from prune_hooks.engine import Done, leave_dense, prune_along_walk, prune_without_inputs
 from prune_hooks.errors import PruneError
 from prune_hooks.phases import Phases
@@ -66,7 +66,8 @@ def prune(
         else:
             with phases.phase("calibration"):
                 rows, calibration = _rows(spec, tokenizer)
-                fit = min(batch_rows or fitting_rows(model, targets, rows.shape[1], device), rows.shape[0])
+                shape = (rows.shape[0], rows.shape[1])
+                fit = min(batch_rows or rows_at_once(model, targets, shape, device, spec.sequential), shape[0])
                 calibration["batch_rows"] = fit
                 batches = make_batches(model, rows, fit)
             with phases.phase("prune"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -11,10 +12,13 @@ from prune_hooks.capture import Batch
 from prune_hooks.errors import PruneError
 from prune_hooks.targets import Targets
 
-CPU_BUDGET = 4 << 30
-"""Bytes of activations allowed at once on the CPU: fixed, so that results do not depend on the machine."""
+CPU_BUDGET = {"weight": 1 << 30, "block": 1 << 28}
+"""Bytes of activations in one forward of a block on the CPU, by order: fixed, so that sums do not depend on the
+machine. Small batches are faster and leaner; in the order "weight" few large ones spare the halts."""
 CUDA_SHARE = 0.25
-"""Share of the free device memory allowed for activations at once."""
+"""Share of the free device memory allowed for the same."""
+MOST_BATCHES = 16
+"""In the order "weight", where each batch is a halted forward."""
 
 
 def make_batches(model: nn.Module, rows: torch.Tensor, batch_rows: int) -> list[Batch]:
@@ -50,21 +54,34 @@ def make_batches(model: nn.Module, rows: torch.Tensor, batch_rows: int) -> list[
     return batches
 
 
-def fitting_rows(model: nn.Module, targets: Targets, length: int, device: torch.device) -> int:
-    """Returns how many rows of `length` tokens fit the memory budget in one forward of one block, at least 1.
+def rows_at_once(
+    model: nn.Module, targets: Targets, shape: tuple[int, int], device: torch.device, sequential: str
+) -> int:
+    """Returns how many of `shape` = (rows, length) calibration rows go through a block in one forward, evenly split.
 
-    Counted per token: six copies of the hidden state, four of the widest inner activation, and, under eager attention,
-    the scores of all heads against all positions in the model's dtype and in float32; in a mixture of experts the inner
-    activation counts once for each expert a token visits.
+    A forward's memory is counted as, per token, six copies of the hidden state, four of the widest inner activation
+    and, under eager attention, the scores of all heads against all positions in the model's dtype and in float32; in a
+    mixture of experts the inner activation counts once for each expert a token visits.
+
+    Args:
+        model: the model.
+        targets: its blocks.
+        shape: number of rows and tokens a row.
+        device: where the weights are.
+        sequential: "weight" or "block".
     """
     config: Any = model.config.get_text_config()  # type: ignore[operator,union-attr]
+    rows, length = shape
     itemsize = targets.weights()[0].parameter.element_size()
     widest = max(max(weight.matrix().shape) for weight in targets.weights())
     routed = int(getattr(config, "num_experts_per_tok", 1) or 1)
     per_token = (6 * int(config.hidden_size) + 4 * widest * routed) * itemsize
     if getattr(config, "_attn_implementation", "eager") == "eager":
         per_token += int(getattr(config, "num_attention_heads", 0)) * length * (itemsize + 4)
-    budget = float(CPU_BUDGET)
+    budget = float(CPU_BUDGET[sequential])
     if device.type == "cuda":
         budget = CUDA_SHARE * torch.cuda.mem_get_info(device)[0]
-    return max(1, int(budget // (per_token * length)))
+    batches = math.ceil(rows / max(1, int(budget // (per_token * length))))
+    if sequential == "weight":
+        batches = min(batches, MOST_BATCHES)
+    return math.ceil(rows / batches)

@@ -1,9 +1,8 @@
 """Hands each weight's inputs to a method while a block runs: the two orders of pruning within a block.
 
-"weight": every weight's statistics come from a forward in which all earlier weights of the block are pruned already. If
-the calibration rows fit in one batch, that costs one forward a block: the hook on a weight sees all its inputs, prunes
-it, and the forward goes on with the pruned weight. With several batches the same statistics are summed over cut-short
-forwards, one round a group of weights, and a last full forward.
+"weight": every weight's statistics come from a forward in which all earlier weights of the block are pruned already, at
+the cost of one forward a block. The hook on a weight sees all its inputs, prunes it, and the forward goes on with the
+pruned weight. Several batches go in step: each halts before the weight until all have brought their inputs.
 
 "block": the published protocol. One forward collects the statistics of the whole dense block, all is pruned, and a
 second forward makes the next block's inputs.
@@ -14,13 +13,16 @@ Weights that read the same input tensor share one statistic, hence one Hessian a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 from torch import nn
 
 from prune_hooks.fused import expert_inputs, is_experts
+from prune_hooks.lanes import Lane
 from prune_hooks.statistics import Needs, Statistics
 from prune_hooks.targets import HookPoint, Stage, Weight
 from prune_hooks.walk import Step
@@ -29,8 +31,13 @@ Prune = Callable[[tuple[Weight, ...], Statistics], None]
 Handler = Callable[[HookPoint, tuple[Any, ...], dict[str, Any]], None]
 
 
-class _Stop(Exception):
-    """All that this forward was run for has been seen."""
+@dataclass(frozen=True, eq=False)
+class _Meeting:
+    """A module about to run, with what it is called with."""
+
+    point: HookPoint
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
 
 
 def prune_block(step: Step, needs: Needs, sequential: str, prune: Prune) -> None:
@@ -44,10 +51,8 @@ def prune_block(step: Step, needs: Needs, sequential: str, prune: Prune) -> None
     """
     if sequential == "block":
         _published(step, needs, prune)
-    elif len(step.batches) == 1:
-        _in_one_forward(step, needs, prune)
     else:
-        _in_rounds(step, needs, prune)
+        _in_step(step, needs, prune)
 
 
 def _published(step: Step, needs: Needs, prune: Prune) -> None:
@@ -63,68 +68,93 @@ def _published(step: Step, needs: Needs, prune: Prune) -> None:
         step.advance(batch)
 
 
-def _in_one_forward(step: Step, needs: Needs, prune: Prune) -> None:
-    pruned: set[Stage] = set()
-    last: list[tuple[torch.Tensor, Statistics]] = []
+def _in_step(step: Step, needs: Needs, prune: Prune) -> None:
+    pruned: set[HookPoint] = set()
+    last = _Shared()
+    if len(step.batches) == 1:
 
-    def handle(point: HookPoint, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        for number, stage in enumerate(point.stages):
-            if stage in pruned:
-                continue
-            pruned.add(stage)
-            for group, inputs in zip(stage.groups, _inputs(point, number, args, kwargs), strict=True):
-                if not (last and last[0][0] is inputs):
-                    statistics = _new(group, needs)
-                    statistics.update(inputs)
-                    last[:] = [(inputs, statistics)]
-                prune(group, last[0][1])
+        def handle(point: HookPoint, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            if point not in pruned:
+                pruned.add(point)
+                _prune_point([_Meeting(point, args, kwargs)], needs, prune, last)
 
-    with _hooked(step, handle):
-        step.advance(0)
-    _prune_unreached(step, pruned, needs, prune)
+        with _hooked(step, handle):
+            step.advance(0)
+    else:
+        _in_lanes(step, needs, prune, pruned, last)
+    for point in step.block.points:
+        if point not in pruned:
+            for stage in point.stages:
+                for group in stage.groups:
+                    prune(group, _new(group, needs))
 
 
-def _in_rounds(step: Step, needs: Needs, prune: Prune) -> None:
-    pruned: set[Stage] = set()
-    while True:
-        collected = _Collected(needs)
-        chosen: list[Stage] = []
-        for batch in step.batches:
-            met: set[Stage] = set()
+def _in_lanes(step: Step, needs: Needs, prune: Prune, pruned: set[HookPoint], last: _Shared) -> None:
+    order = {point: number for number, point in enumerate(step.block.points)}
+    lanes: list[Lane[_Meeting]] = [Lane(partial(step.advance, batch)) for batch in step.batches]
+    running = lanes[0]
 
-            def handle(
-                point: HookPoint,
-                args: tuple[Any, ...],
-                kwargs: dict[str, Any],
-                collected: _Collected = collected,
-                chosen: list[Stage] = chosen,
-                met: set[Stage] = met,
-            ) -> None:
-                number = next((n for n, stage in enumerate(point.stages) if stage not in pruned), None)
-                if number is None:
-                    return
-                stage = point.stages[number]
-                if not chosen or (stage not in chosen and met and collected.shares(point, args)):
-                    chosen.append(stage)
-                if stage in chosen:
-                    collected.add(point, number, args, kwargs)
-                    met.add(stage)
-                elif met:
-                    raise _Stop
+    def halt(point: HookPoint, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if point not in pruned:
+            running.halt(_Meeting(point, args, kwargs))
 
-            with suppress(_Stop), _hooked(step, handle):
-                step.run(batch)
-            collected.end_batch()
-        if not chosen:
-            break
-        for stage in chosen:
-            collected.prune(stage, prune)
-            pruned.add(stage)
-        if len(pruned) == sum(len(point.stages) for point in step.block.points):
-            break
-    _prune_unreached(step, pruned, needs, prune)
-    for batch in step.batches:
-        step.advance(batch)
+    try:
+        with _hooked(step, halt):
+            for running in lanes:
+                running.resume()
+            while meetings := [lane.meeting for lane in lanes if lane.meeting is not None]:
+                # Lanes wait at different modules only where tokens are routed; the earliest goes first.
+                point = min((meeting.point for meeting in meetings), key=order.__getitem__)
+                _prune_point([meeting for meeting in meetings if meeting.point is point], needs, prune, last)
+                pruned.add(point)
+                meetings.clear()
+                for running in lanes:
+                    if running.meeting is not None and running.meeting.point is point:
+                        running.resume()
+    finally:
+        for lane in lanes:
+            lane.cancel()
+
+
+class _Shared:
+    """The last statistic taken and the tensors it was taken of, for the weights that read the same."""
+
+    def __init__(self) -> None:
+        self._inputs: list[torch.Tensor] = []
+        self._statistics: Statistics | None = None
+
+    def find(self, inputs: list[torch.Tensor]) -> Statistics | None:
+        """Returns the statistic if it was taken of exactly these tensors."""
+        same = len(inputs) == len(self._inputs) and all(a is b for a, b in zip(inputs, self._inputs, strict=True))
+        return self._statistics if same else None
+
+    def keep(self, inputs: list[torch.Tensor], statistics: Statistics) -> None:
+        """Remembers a statistic instead of the one before."""
+        self._inputs, self._statistics = inputs, statistics
+
+
+def _prune_point(meetings: list[_Meeting], needs: Needs, prune: Prune, last: _Shared) -> None:
+    """Prunes a module that every batch is about to run, with the inputs of all."""
+    point = meetings[0].point
+    if not is_experts(point.module):
+        inputs = [meeting.args[0] for meeting in meetings]
+        group = point.stages[0].groups[0]
+        statistics = last.find(inputs)
+        if statistics is None:
+            statistics = _new(group, needs)
+            for tensor in inputs:
+                statistics.update(tensor)
+            last.keep(inputs, statistics)
+        prune(group, statistics)
+        return
+    for number, stage in enumerate(point.stages):
+        found = [_new(group, needs) for group in stage.groups]
+        for meeting in meetings:
+            routed = _inputs(point, number, meeting.args, meeting.kwargs)
+            for statistics, tensor in zip(found, routed, strict=True):
+                statistics.update(tensor)
+        for group, statistics in zip(stage.groups, found, strict=True):
+            prune(group, statistics)
 
 
 class _Collected:
@@ -135,10 +165,6 @@ class _Collected:
         self._statistics: dict[Stage, list[Statistics]] = {}
         self._leader: dict[Stage, Stage] = {}
         self._inputs: list[tuple[Stage, torch.Tensor]] = []
-
-    def shares(self, point: HookPoint, args: tuple[Any, ...]) -> bool:
-        """Tells whether a module reads a tensor already counted in this batch."""
-        return not is_experts(point.module) and any(args[0] is tensor for _, tensor in self._inputs)
 
     def add_all(self, point: HookPoint, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Counts the inputs of all the module's stages."""
@@ -173,14 +199,6 @@ class _Collected:
         found = self._statistics.get(leader) or [_new(group, self._needs) for group in stage.groups]
         for group, statistics in zip(stage.groups, found, strict=True):
             prune(group, statistics)
-
-
-def _prune_unreached(step: Step, pruned: set[Stage], needs: Needs, prune: Prune) -> None:
-    for point in step.block.points:
-        for stage in point.stages:
-            if stage not in pruned:
-                for group in stage.groups:
-                    prune(group, _new(group, needs))
 
 
 def _new(group: tuple[Weight, ...], needs: Needs) -> Statistics:

@@ -1,3 +1,4 @@
+import threading
 from typing import Any
 
 import pytest
@@ -5,11 +6,12 @@ import torch
 from torch import nn
 from transformers import AutoModelForCausalLM, GptOssConfig
 
+from prune_hooks import PruneError
 from prune_hooks.batches import make_batches
 from prune_hooks.sequential import prune_block
 from prune_hooks.statistics import Needs, Statistics
 from prune_hooks.targets import Weight, find_targets
-from prune_hooks.walk import walk
+from prune_hooks.walk import Step, walk
 from tests.families import FAMILIES, build, token_rows
 
 MEETINGS = list[tuple[tuple[str, ...], Statistics]]
@@ -169,11 +171,41 @@ def test_a_layer_that_is_never_called_is_starved(sequential: str, batch_rows: in
     assert sum(s.starved for s in met.values()) == 1
 
 
-def test_one_batch_costs_one_forward_and_the_published_order_two() -> None:
-    for sequential, batch_rows, expected in (("weight", 6, 1), ("block", 6, 2), ("block", 3, 4)):
+def test_each_batch_costs_one_forward_and_the_published_order_two() -> None:
+    for sequential, batch_rows, expected in (("weight", 6, 1), ("weight", 2, 3), ("block", 6, 2), ("block", 3, 4)):
         model = build("llama")
         calls: list[int] = []
         # The probe of four tokens is not counted, and stand-ins run nothing inside the block.
         model.model.layers[1].mlp.register_forward_hook(lambda _, args, out, c=calls: c.append(out.shape[1]))
         _visit(model, sequential, batch_rows)
         assert calls.count(12) == expected
+
+
+def test_an_error_in_the_middle_leaves_no_lane_behind() -> None:
+    def fail(group: tuple[Weight, ...], statistics: Statistics) -> None:
+        if "down_proj" in group[0].name:
+            raise PruneError("stop here")
+
+    model = build("llama")
+    before = threading.active_count()
+    (step, *_) = _steps(model)
+    with torch.no_grad(), pytest.raises(PruneError, match="stop here"):
+        prune_block(step, Needs.NORMS, "weight", fail)
+    assert threading.active_count() == before
+    assert not any(module._forward_pre_hooks for module in model.modules())
+
+
+def test_an_error_in_the_model_comes_through() -> None:
+    model = build("llama")
+    (step, *_) = _steps(model)
+    model.model.layers[0].mlp.up_proj.forward = None
+    before = threading.active_count()
+    with torch.no_grad(), pytest.raises(TypeError, match="not callable"):
+        prune_block(step, Needs.NORMS, "weight", lambda group, statistics: None)
+    assert threading.active_count() == before
+
+
+def _steps(model: Any) -> list[Step]:
+    with torch.no_grad():
+        batches = make_batches(model, token_rows(rows=6, length=12), 2)
+        return [next(walk(model, find_targets(model), batches))]

@@ -1,0 +1,32 @@
+import pytest
+import torch
+
+from prune_hooks import batches
+from prune_hooks.targets import find_targets
+from tests.families import build
+
+CPU = torch.device("cpu")
+
+
+def _fit(family: str, rows: int, sequential: str, attn: str = "sdpa") -> int:
+    model = build(family, attn=attn)
+    return batches.rows_at_once(model, find_targets(model), (rows, 10), CPU, sequential)
+
+
+def test_rows_at_once_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    # llama: hidden 32, widest 48, 4 bytes: (6 * 32 + 4 * 48) * 4 = 1,536 bytes a token, 15,360 a row of ten
+    monkeypatch.setattr(batches, "CPU_BUDGET", {"weight": 3 * 15_360, "block": 15_360})
+    assert _fit("llama", 3, "weight") == 3
+    assert _fit("llama", 4, "weight") == 2  # two batches, evenly
+    assert _fit("llama", 7, "block") == 1
+    # eager: 4 heads * 10 positions * 8 bytes more a token: 18,560 a row, two rows fit
+    assert _fit("llama", 4, "weight", attn="eager") == 2
+    assert _fit("llama", 6, "weight", attn="eager") == 2
+    # mixtral: two experts a token, (6 * 32 + 4 * 48 * 2) * 4 = 2,304 bytes a token
+    assert _fit("mixtral", 8, "weight") == 2
+
+
+def test_forwards_halted_at_once_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batches, "CPU_BUDGET", {"weight": 1, "block": 1})
+    assert _fit("llama", 160, "weight") == 10
+    assert _fit("llama", 160, "block") == 1
