@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import platform
 from collections.abc import Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, version
@@ -56,6 +57,9 @@ class PrunedHFLM(HFLM):
                 "merge the adapter first: model.merge_and_unload().save_pretrained(DIR), then pretrained=DIR"
             )
         rest.setdefault("enable_thinking", False)
+        if int(os.environ.get("WORLD_SIZE", "1")) > 1 and not torch.cuda.is_available():
+            # Under torchrun accelerate joins CPU processes only when told that they are meant to be on the CPU.
+            os.environ.setdefault("ACCELERATE_USE_CPU", "true")
         self.receipt: dict[str, Any] | None = None
         super().__init__(pretrained, **rest)
         if not isinstance(pretrained, str):
@@ -159,6 +163,7 @@ class PrunedHFLM(HFLM):
         """
         if self.enable_thinking or not self._shared_prefix:
             return self._stock_loglikelihood(requests, disable_tqdm)
+        log.info("rank %d of %d scores %d requests", self.rank, self.world_size, len(requests))
         results: list[ScoredPair | None] = [None] * len(requests)
         grouped: dict[tuple[int, ...], list[tuple[int, tuple[int, ...]]]] = {}
         bar = tqdm(requests, desc="Tokenizing inputs", disable=disable_tqdm or self.rank != 0)

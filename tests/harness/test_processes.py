@@ -1,0 +1,61 @@
+"""Two processes on CPU share the work and give what one process gives."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ARGUMENTS = (
+    "--tasks illusion_mini_mc_en,illusion_mini_mc_far_en,illusion_mini_gen_en --limit 5 --num_fewshot 1 --log_samples"
+)
+
+
+def lm_eval(launcher: list[str], folder: str, out: Path) -> str:
+    words = [
+        *launcher,
+        "-m",
+        "lm_eval",
+        "--model",
+        "pruned_hf",
+        "--model_args",
+        f"pretrained={folder},method=magnitude",
+    ]
+    words += [*ARGUMENTS.split(), "--device", "cpu", "--output_path", str(out)]
+    done = subprocess.run(words, capture_output=True, text=True, cwd=os.sep, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stderr
+
+
+def read(out: Path) -> tuple[dict, dict[str, dict]]:
+    (results,) = out.rglob("results_*.json")
+    items = {}
+    for path in out.rglob("samples_*.jsonl"):
+        for line in filter(None, path.read_text(encoding="utf-8").split("\n")):
+            record = json.loads(line)["illusion"]
+            items[record["condition"], record["item_id"]] = record
+    return json.loads(results.read_text(encoding="utf-8")), items
+
+
+def test_each_process_scores_its_half_and_the_items_are_the_same(tiny, tmp_path):
+    one = lm_eval([sys.executable], tiny("llama"), tmp_path / "one")
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    two = lm_eval([*torchrun, "--no-python", sys.executable], tiny("llama"), tmp_path / "two")
+    seen = {m[0]: int(m[1]) for m in re.findall(r"rank (\d of \d) scores (\d+) requests", one + two)}
+    # Five items in two tasks with 8 requests each; of five, rank 0 takes three and rank 1 two, padded to three by a clone.
+    assert seen == {"0 of 1": 80, "0 of 2": 48, "1 of 2": 48} or seen == {"0 of 1": 80, "0 of 2": 48, "1 of 2": 32}
+    results_one, items_one = read(tmp_path / "one")
+    results_two, items_two = read(tmp_path / "two")
+    assert (results_one["config"]["illusion"]["processes"], results_two["config"]["illusion"]["processes"]) == (1, 2)
+    receipts = [r["config"]["illusion"]["receipt"]["weights_sha256"] for r in (results_one, results_two)]
+    assert receipts[0] == receipts[1]
+    assert len(items_one) == 15
+    assert items_one.keys() == items_two.keys()
+    for key, record in items_one.items():
+        other = items_two[key]
+        for scores in ("logprobs", "logprobs_unconditional"):  # rounding follows the shape of a batch
+            assert record.pop(scores, None) == pytest.approx(other.pop(scores, None), abs=1e-4)
+        assert record == other
