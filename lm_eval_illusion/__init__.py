@@ -1,5 +1,5 @@
 """lm-eval-illusion: does a pruned language model still answer, or only recognise the answer?"""
 
-__version__ = "0.1.0"
+from prune_hooks import __version__
 
 __all__ = ["__version__"]

@@ -26,8 +26,8 @@ class Document:
 
 
 def text_hash(text: str) -> str:
-    """Return the SHA-256 (hex) of UTF-8 text after folding every run of white space to one blank.
+    """Return the SHA-256 (hex) of UTF-8 text, byte order marks dropped, every run of white space folded to one blank.
 
     Evaluated passages are hashed the same way, so equal hashes mean that calibration saw an evaluated passage.
     """
-    return hashlib.sha256(" ".join(text.split()).encode("utf-8", "surrogatepass")).hexdigest()
+    return hashlib.sha256(" ".join(text.replace("\ufeff", "").split()).encode("utf-8", "surrogatepass")).hexdigest()

@@ -45,7 +45,7 @@ def test_each_process_scores_its_half_and_the_items_are_the_same(tiny, tmp_path)
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     two = lm_eval([*torchrun, "--no-python", sys.executable], tiny("llama"), tmp_path / "two")
     seen = {m[0]: int(m[1]) for m in re.findall(r"rank (\d of \d) scores (\d+) requests", one + two)}
-    # Five items in two tasks with 8 requests each; of five, rank 0 takes three and rank 1 two, padded to three by a clone.
+    # Five items in two tasks with 8 requests each; rank 0 takes three of them, rank 1 two, padded to three by a clone.
     assert seen == {"0 of 1": 80, "0 of 2": 48, "1 of 2": 48} or seen == {"0 of 1": 80, "0 of 2": 48, "1 of 2": 32}
     results_one, items_one = read(tmp_path / "one")
     results_two, items_two = read(tmp_path / "two")
