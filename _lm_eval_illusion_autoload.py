@@ -2,9 +2,9 @@
 
 A `.pth` file runs `install` when Python starts: lm-eval 0.4.13 loads no entry points, so without it
 `lm_eval --model pruned_hf` would end in "no model for this name found". It adds one finder to `sys.meta_path` that
-does nothing until `lm_eval.models` or `lm_eval.tasks._index` is imported, and never raises. `LM_EVAL_ILLUSION_AUTOLOAD=0`
-switches it off; uninstalling the package removes it. It runs at every start of Python in the environment, so it imports
-nothing that Python has not loaded by then.
+does nothing until `lm_eval.models` or `lm_eval.tasks._index` is imported, and never raises. The environment variable
+LM_EVAL_ILLUSION_AUTOLOAD=0 switches it off; uninstalling the package removes it. It runs at every start of Python in
+the environment, so it imports nothing that Python has not loaded by then.
 """
 
 import sys

@@ -14,7 +14,9 @@ from setuptools.command.editable_wheel import editable_wheel
 
 HOOK = "_lm_eval_illusion_autoload"
 STARTUP = {
-    "lm_eval_illusion_autoload.pth": f"import sys; exec('try:\\n import {HOOK} as h\\n h.install()\\nexcept Exception: pass')\n",
+    "lm_eval_illusion_autoload.pth": (
+        f"import sys; exec('try:\\n import {HOOK} as h\\n h.install()\\nexcept Exception: pass')\n"
+    ),
     "lm_eval_illusion_autoload.start": f"{HOOK}:install\n",
 }
 ROOT = Path(__file__).resolve().parent

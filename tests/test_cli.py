@@ -103,9 +103,9 @@ def inside(monkeypatch, capsys):
     """Return a function that runs the command line in this process: (exit code, standard error)."""
 
     def call(*words: str) -> tuple[int, str]:
-        from lm_eval_illusion.cli import main
-
         import lm_eval.utils
+
+        from lm_eval_illusion.cli import main
 
         # The harness configures its handler once, on the stderr of that moment, which pytest replaces for each test.
         monkeypatch.setattr(lm_eval.utils, "_LOGGING_CONFIGURED", False)
