@@ -201,3 +201,17 @@ def test_answers_keep_their_attribute_through_copies():
         for twin in (copy.deepcopy(value), copy.copy(value), pickle.loads(pickle.dumps(value))):
             assert twin == value
             assert twin.illusion == value.illusion
+
+
+@pytest.mark.parametrize("method", ["wanda", "sparsegpt", "random"])
+@pytest.mark.parametrize("family", ["llama", "gemma3", "mixtral", "t5"])
+def test_the_same_command_gives_the_same_masks_and_no_flips(tiny, family, method):
+    runs = [pruned(tiny(family), method=method, calibration=ROWS, batch_size=size) for size in (1, 8)]
+    assert runs[0].receipt["weights_sha256"] == runs[1].receipt["weights_sha256"]
+    picked, said = [], []
+    for model in runs:
+        scores = [pair[0] for pair in model.loglikelihood(choice_requests(DOCS), True)]
+        picked.append([max(range(4), key=lambda k: scores[start + k]) for start in range(0, len(scores), 4)])
+        said.append(model.generate_until(answer_requests(DOCS), True))
+    assert picked[0] == picked[1]
+    assert said[0] == said[1]
