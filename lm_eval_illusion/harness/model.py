@@ -27,6 +27,8 @@ log = logging.getLogger("lm_eval.illusion")  # below the harness's own logger: t
 
 AUTO_BATCH_TOKENS = 16_384
 """Tokens of prompts in one forward where the batch size is `auto`."""
+LEAST_FILL = 0.7
+"""Length of the shortest prompt of a batch as a share of the longest."""
 
 
 @register_model("pruned_hf")
@@ -280,15 +282,23 @@ class PrunedHFLM(HFLM):
         return int(pad if pad is not None else self.eot_token_id or 0)
 
     def _batches(self, items: Sequence[Any], lengths: Sequence[int]) -> Iterator[list[Any]]:
-        """Cut sorted items into batches of the batch size, or of AUTO_BATCH_TOKENS padded tokens for `auto`."""
+        """Cut items, longest first, into batches of like length.
+
+        A batch holds at most the batch size, or AUTO_BATCH_TOKENS padded tokens for `auto`, and nothing shorter than
+        LEAST_FILL of its longest: one very long prompt would pad all the others to its length.
+        """
         start = 0
         while start < len(items):
+            longest = max(1, lengths[start])
             if self.batch_size == "auto":
-                size = min(max(1, AUTO_BATCH_TOKENS // max(1, lengths[start])), self.max_batch_size)
+                size = min(max(1, AUTO_BATCH_TOKENS // longest), self.max_batch_size)
             else:
                 size = max(1, int(self.batch_size))
-            yield list(items[start : start + size])
-            start += size
+            end = start + 1
+            while end < min(start + size, len(items)) and lengths[end] >= LEAST_FILL * longest:
+                end += 1
+            yield list(items[start:end])
+            start = end
 
 
 def _versions() -> dict[str, str | None]:

@@ -215,3 +215,15 @@ def test_the_same_command_gives_the_same_masks_and_no_flips(tiny, family, method
         said.append(model.generate_until(answer_requests(DOCS), True))
     assert picked[0] == picked[1]
     assert said[0] == said[1]
+
+
+@pytest.mark.parametrize(("batch_size", "expected"), [(2, [[90], [60, 50], [20, 18], [16]]), (1, None), ("auto", None)])
+def test_batches_hold_prompts_of_like_length(tiny, batch_size, expected):
+    lengths = [90, 60, 50, 20, 18, 16]
+    made = list(pruned(tiny("gpt2"), batch_size=batch_size)._batches(lengths, lengths))
+    assert [n for batch in made for n in batch] == lengths
+    assert all(min(batch) >= 0.7 * max(batch) for batch in made)
+    if expected:
+        assert made == expected
+    if batch_size == 1:
+        assert all(len(batch) == 1 for batch in made)
