@@ -60,7 +60,8 @@ def measure(args: argparse.Namespace, cell: dict[str, Any]) -> dict[str, Any]:
     torch.set_num_threads(args.threads)
     heldout = load_script(args.heldout)
     tokenizer = AutoTokenizer.from_pretrained(args.checkpoint)
-    model = AutoModelForCausalLM.from_pretrained(args.checkpoint, dtype=getattr(torch, args.dtype)).eval()
+    options = {"dtype": getattr(torch, args.dtype), "attn_implementation": args.attention}
+    model = AutoModelForCausalLM.from_pretrained(args.checkpoint, **options).eval()
     calibration, held = heldout.rows(tokenizer)
     loaded = peak_mb()
     spec = PruneSpec(**cell, calibration=calibration)
@@ -105,6 +106,9 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--sequential", type=words, default=["block", "weight"])
     parser.add_argument("--every", type=int, default=2, help="take every n-th held-out row")
     parser.add_argument("--dtype", default="float32")
+    parser.add_argument(
+        "--attention", default="sdpa", help="sdpa, or eager: last bits differ, and with them some masks"
+    )
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--cell", type=json.loads, help=argparse.SUPPRESS)
     return parser.parse_args(argv)
