@@ -70,7 +70,7 @@ DATASETS: dict[str, Dataset] = {
     "illusion_mini": Dataset(
         name="illusion_mini",
         files={code: f"{code}.json" for code in _MINI},
-        licence="the project's own",
+        licence="CC0 1.0",
         parallel=True,
     ),
 }
