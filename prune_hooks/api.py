@@ -7,19 +7,18 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-import transformers
 from torch import nn
 
-from prune_hooks import __version__
 from prune_hooks.batches import make_batches, rows_at_once
-from prune_hooks.engine import Done, leave_dense, prune_along_walk, prune_without_inputs
+from prune_hooks.dense import dense_receipt
+from prune_hooks.engine import Done, prune_along_walk, prune_without_inputs
 from prune_hooks.errors import PruneError
 from prune_hooks.phases import Phases
-from prune_hooks.receipt import Receipt, WeightRecord, count_zeros, hash_weights, whole_model_sparsity
+from prune_hooks.receipt import Receipt, WeightRecord, count_zeros, hash_weights, versions, whole_model_sparsity
 from prune_hooks.registry import get_allocation, get_method
 from prune_hooks.spec import PruneSpec
 from prune_hooks.statistics import Needs
-from prune_hooks.targets import Targets, Weight, find_targets
+from prune_hooks.targets import Targets, Weight, find_targets, require_finite
 
 _MAX_TEXT_HASHES = 5000
 
@@ -28,6 +27,9 @@ def prune(
     model: nn.Module, tokenizer: Any, spec: PruneSpec, *, progress: bool = True, batch_rows: int | None = None
 ) -> Receipt:
     """Prunes a transformers model in place, on the device its weights are on.
+
+    With method "none" or sparsity 0 nothing is touched, and any model will do: what could not have been pruned (4-bit,
+    offloaded, no blocks) is named in the receipt's `unprunable`.
 
     Args:
         model: a causal or encoder-decoder language model with float32, float16 or bfloat16 weights in memory.
@@ -44,9 +46,11 @@ def prune(
             or infinite values and Hessians that cannot be factorised, naming the layer.
     """
     method, rule = get_method(spec.method), get_allocation(spec.allocation)
-    targets = find_targets(model)
     asked = 0.0 if method.name == "none" else spec.sparsity
-    if asked and spec.kept is not None:
+    if not asked:
+        return dense_receipt(model, spec)
+    targets = find_targets(model)
+    if spec.kept is not None:
         targets.require_divisible(spec.kept[1])
     shares = list(rule(targets, asked))
     _require_shares(spec.allocation, targets, shares, asked)
@@ -56,11 +60,9 @@ def prune(
     calibration: dict[str, Any] | None = None
     with torch.no_grad(), _settled(model):
         with phases.phase("check"):
-            _require_finite(weights)
+            require_finite(weights)
             before = count_zeros(weights)
-        if not asked:
-            done = leave_dense(weights)
-        elif method.needs is Needs.NOTHING:
+        if method.needs is Needs.NOTHING:
             with phases.phase("prune"):
                 done = prune_without_inputs(method, spec, targets, shares)
         else:
@@ -92,11 +94,7 @@ def prune(
         weights_sha256=digest,
         seconds=phases.seconds,
         peak_memory=phases.peak_memory,
-        versions={
-            "torch": str(torch.__version__),
-            "transformers": str(transformers.__version__),
-            "prune_hooks": __version__,
-        },
+        versions=versions(),
         device=str(device),
         dtype=str(weights[0].parameter.dtype).removeprefix("torch."),
     )
@@ -130,15 +128,6 @@ def _require_shares(name: str, targets: Targets, shares: Sequence[float], asked:
             f"allocation {name!r} spreads a sparsity of {mean:.6f} over the blocks: expected the asked {asked:.6f}, "
             "as the mean weighted by the blocks' sizes"
         )
-
-
-def _require_finite(weights: Sequence[Weight]) -> None:
-    for weight in weights:
-        if not bool(torch.isfinite(weight.matrix()).all()):
-            raise PruneError(
-                f"{weight.name} holds NaN or infinite weights: expected finite ones; the checkpoint is damaged or was "
-                "converted to a dtype too small for it"
-            )
 
 
 def _rows(spec: PruneSpec, tokenizer: Any) -> tuple[torch.Tensor, dict[str, Any]]:

@@ -16,7 +16,8 @@ CPU_BUDGET = {"weight": 1 << 30, "block": 1 << 28}
 """Bytes of activations in one forward of a block on the CPU, by order: fixed, so that sums do not depend on the
 machine. Small batches are faster and leaner; in the order "weight" few large ones spare the halts."""
 CUDA_SHARE = 0.25
-"""Share of the free device memory allowed for the same."""
+"""Share of the device memory beside the model allowed for the same. It counts from the card's whole memory, not from
+what is free: other processes on the card must not change sums, and with them nearly tied masks."""
 MOST_BATCHES = 16
 """In the order "weight", where each batch is a halted forward."""
 
@@ -80,7 +81,8 @@ def rows_at_once(
         per_token += int(getattr(config, "num_attention_heads", 0)) * length * (itemsize + 4)
     budget = float(CPU_BUDGET[sequential])
     if device.type == "cuda":
-        budget = CUDA_SHARE * torch.cuda.mem_get_info(device)[0]
+        held = sum(p.numel() * p.element_size() for p in model.parameters())
+        budget = CUDA_SHARE * (torch.cuda.get_device_properties(device).total_memory - held)
     batches = math.ceil(rows / max(1, int(budget // (per_token * length))))
     if sequential == "weight":
         batches = min(batches, MOST_BATCHES)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from torch import nn
@@ -34,11 +34,6 @@ class Done:
                 f"({group[0].name}, ...): expected one Outcome a weight, in order"
             )
         self.outcomes.update(zip(group, outcomes, strict=True))
-
-
-def leave_dense(weights: Iterable[Weight]) -> Done:
-    """Touches nothing: sparsity 0, or method "none"."""
-    return Done({weight: Outcome(masked=0) for weight in weights})
 
 
 def prune_without_inputs(method: Method, spec: PruneSpec, targets: Targets, shares: Sequence[float]) -> Done:

@@ -8,8 +8,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
+import transformers
 from torch import nn
 
+from prune_hooks import __version__
 from prune_hooks.targets import Weight
 
 SCHEMA = 1
@@ -42,21 +44,22 @@ class Receipt:
     spec: dict[str, Any]
     spec_digest: str
     sparsity_asked: float
-    sparsity_reached: float
-    """Share of exact zeros among the reached block weights."""
+    sparsity_reached: float | None
+    """Share of exact zeros among the reached block weights; None if none could be reached."""
     sparsity_masked: float
     """Share of the reached block weights in the masks."""
-    whole_model_sparsity: float
-    """Share of exact zeros among all parameters, embeddings included."""
-    coverage: float
-    """Share of the blocks' weight matrices that were reached."""
+    whole_model_sparsity: float | None
+    """Share of exact zeros among all parameters, embeddings included; None if some are packed or not in memory."""
+    coverage: float | None
+    """Share of the blocks' weight matrices that were reached; None if none could be."""
     unreached: dict[str, int]
     """Matrices in blocks that stay dense (routers, unknown layers): name -> elements."""
     weights: tuple[WeightRecord, ...]
     calibration: dict[str, Any] | None
     """Source, digest, rows, length, tokens per language, passage hashes, batch rows; None if the method needs none."""
     weights_sha256: str
-    """SHA-256 over names, shapes, dtypes and bytes of the reached matrices."""
+    """SHA-256 over names, shapes, dtypes and bytes of the reached matrices; if none could be reached, over all of the
+    model's tensors."""
     seconds: dict[str, float]
     """Wall time of each phase."""
     peak_memory: dict[str, int]
@@ -64,6 +67,8 @@ class Receipt:
     versions: dict[str, str]
     device: str
     dtype: str
+    unprunable: str | None = None
+    """Why the model, left dense as asked, could not have been pruned; None if it could."""
     schema: int = SCHEMA
 
     def to_dict(self) -> dict[str, Any]:
@@ -81,9 +86,9 @@ class Receipt:
         method = f"{self.spec['method']}, {self.spec['pattern']}, {self.spec['allocation']}, {self.spec['sequential']}"
         lines = [
             ("method", method),
-            ("sparsity", f"{self.sparsity_reached:.4f} of block weights (asked {self.sparsity_asked:.4f}, "
-             f"masked {self.sparsity_masked:.4f}), {self.whole_model_sparsity:.4f} of the whole model"),
-            ("coverage", f"{self.coverage:.4f} of block weights in {len(self.weights)} matrices"
+            ("sparsity", f"{_share(self.sparsity_reached)} of block weights (asked {self.sparsity_asked:.4f}, "
+             f"masked {self.sparsity_masked:.4f}), {_share(self.whole_model_sparsity)} of the whole model"),
+            ("coverage", f"{_share(self.coverage)} of block weights in {len(self.weights)} matrices"
              + (f", {len(self.unreached)} left dense" if self.unreached else "")),
             ("calibration", self._calibration_line()),
             ("weights sha256", self.weights_sha256[:16]),
@@ -91,6 +96,8 @@ class Receipt:
             ("seconds", ", ".join(f"{phase} {value:.1f}" for phase, value in self.seconds.items())),
             ("peak memory", ", ".join(f"{phase} {value / 1e6:.0f} MB" for phase, value in self.peak_memory.items())),
         ]  # fmt: skip
+        if self.unprunable:
+            lines.append(("unprunable", self.unprunable))
         raised = [r for r in self.weights if r.damping is not None and r.damping > 0.011]
         starved = [r for r in self.weights if r.starved]
         if raised:
@@ -107,6 +114,19 @@ class Receipt:
         return f"{c['source']}: {c['rows']} x {c['length']} tokens" + (f" ({shares})" if shares else "")
 
 
+def _share(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:.4f}"
+
+
+def versions() -> dict[str, str]:
+    """Returns the versions of what pruning rests on."""
+    return {
+        "torch": str(torch.__version__),
+        "transformers": str(transformers.__version__),
+        "prune_hooks": __version__,
+    }
+
+
 def count_zeros(weights: Iterable[Weight]) -> list[int]:
     """Returns the number of exact zeros in each matrix."""
     counts = []
@@ -116,13 +136,24 @@ def count_zeros(weights: Iterable[Weight]) -> list[int]:
     return counts
 
 
-def whole_model_sparsity(model: nn.Module) -> float:
-    """Returns the share of exact zeros among all parameters, tied ones counted once."""
+def whole_model_sparsity(model: nn.Module) -> float | None:
+    """Returns the share of exact zeros among all parameters, tied ones counted once; None if it cannot be counted.
+
+    It cannot where there are none, or some are packed or on the meta device.
+    """
+    parameters = list(model.parameters())
+    if not parameters or not all(is_plain(p) and p.is_floating_point() and p.element_size() > 1 for p in parameters):
+        return None
     total = zeros = 0
-    for parameter in model.parameters():
+    for parameter in parameters:
         total += parameter.numel()
         zeros += parameter.numel() - int(torch.count_nonzero(parameter))
     return zeros / total
+
+
+def is_plain(tensor: torch.Tensor) -> bool:
+    """Returns whether the tensor's bytes lie in memory as they are: not on the meta device, not a packed subclass."""
+    return not tensor.is_meta and type(tensor.data) is torch.Tensor
 
 
 def hash_weights(weights: Iterable[Weight]) -> str:
@@ -131,6 +162,25 @@ def hash_weights(weights: Iterable[Weight]) -> str:
     for weight in weights:
         matrix = weight.matrix()
         digest.update(f"{weight.name} {tuple(matrix.shape)} {matrix.dtype}".encode())
-        for rows in torch.split(matrix, max(1, _CHUNK // matrix.shape[1])):
-            digest.update(rows.contiguous().view(torch.uint8).cpu().numpy().data)
+        _add_bytes(digest, matrix)
     return digest.hexdigest()
+
+
+def hash_model(model: nn.Module) -> str:
+    """Returns a SHA-256 (hex) over a model whose weights cannot be reached one by one.
+
+    It takes in the quantisation settings, every parameter's and buffer's name, class, shape and dtype, and the bytes of
+    those that lie plainly in memory.
+    """
+    digest = hashlib.sha256()
+    digest.update(str(getattr(getattr(model, "config", None), "quantization_config", None)).encode())
+    for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
+        digest.update(f"{name} {type(tensor).__name__} {tuple(tensor.shape)} {tensor.dtype}".encode())
+        if is_plain(tensor) and tensor.numel():
+            _add_bytes(digest, tensor.data.reshape(1, -1) if tensor.dim() < 2 else tensor.data.flatten(1))
+    return digest.hexdigest()
+
+
+def _add_bytes(digest: Any, matrix: torch.Tensor) -> None:
+    for rows in torch.split(matrix, max(1, _CHUNK // matrix.shape[1])):
+        digest.update(rows.contiguous().view(torch.uint8).cpu().numpy().data)

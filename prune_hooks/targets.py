@@ -8,7 +8,7 @@ as unreached and lowers the coverage. Blocks of image and audio towers are left 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -143,6 +143,16 @@ def find_targets(model: nn.Module) -> Targets:
             "Conv1D or fused expert layers; pass a transformers language model"
         )
     return Targets(tuple(blocks), unreached)
+
+
+def require_finite(weights: Iterable[Weight]) -> None:
+    """Raises PruneError, by name, for NaN or infinite weights."""
+    for weight in weights:
+        if not bool(torch.isfinite(weight.matrix()).all()):
+            raise PruneError(
+                f"{weight.name} holds NaN or infinite weights: expected finite ones; the checkpoint is damaged or was "
+                "converted to a dtype too small for it"
+            )
 
 
 def _stacks(model: nn.Module) -> Iterator[tuple[str, nn.ModuleList]]:

@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 import pytest
 import torch
 
@@ -8,9 +10,9 @@ from tests.families import build
 CPU = torch.device("cpu")
 
 
-def _fit(family: str, rows: int, sequential: str, attn: str = "sdpa") -> int:
+def _fit(family: str, rows: int, sequential: str, attn: str = "sdpa", device: torch.device = CPU) -> int:
     model = build(family, attn=attn)
-    return batches.rows_at_once(model, find_targets(model), (rows, 10), CPU, sequential)
+    return batches.rows_at_once(model, find_targets(model), (rows, 10), device, sequential)
 
 
 def test_rows_at_once_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -30,3 +32,22 @@ def test_forwards_halted_at_once_are_limited(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(batches, "CPU_BUDGET", {"weight": 1, "block": 1})
     assert _fit("llama", 160, "weight") == 10
     assert _fit("llama", 160, "block") == 1
+
+
+def test_on_cuda_the_rows_follow_the_card_and_not_what_is_free_on_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    held = sum(parameter.numel() * 4 for parameter in build("llama").parameters())
+
+    def card(total: int) -> None:
+        monkeypatch.setattr("torch.cuda.get_device_properties", lambda device: SimpleNamespace(total_memory=total))
+
+    def free(*_: object) -> tuple[int, int]:
+        raise AssertionError("free memory was asked for: other processes would change the batches, and the sums")
+
+    monkeypatch.setattr("torch.cuda.mem_get_info", free)
+    cuda = torch.device("cuda")
+    card(held + 4 * 3 * 15_360)  # a quarter of what the model leaves: three rows of ten tokens, as above
+    assert [_fit("llama", rows, "block", device=cuda) for rows in (3, 4, 7)] == [3, 2, 3]
+    card(held + 4 * 15_360)
+    assert _fit("llama", 7, "block", device=cuda) == 1
+    card(held // 2)  # a card that the model overfills: one row, and the model's own error
+    assert _fit("llama", 7, "block", device=cuda) == 1

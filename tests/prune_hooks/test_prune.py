@@ -143,7 +143,7 @@ def test_receipt_is_json_and_has_the_agreed_keys() -> None:
     assert set(values) == {
         "schema", "spec", "spec_digest", "sparsity_asked", "sparsity_reached", "sparsity_masked",
         "whole_model_sparsity", "coverage", "unreached", "weights", "calibration", "weights_sha256", "seconds",
-        "peak_memory", "versions", "device", "dtype",
+        "peak_memory", "versions", "device", "dtype", "unprunable",
     }  # fmt: skip
     assert values["weights"][0] == {
         "name": "model.layers.0.self_attn.q_proj.weight",
