@@ -1,5 +1,6 @@
 import sys
 import types
+from pathlib import Path
 
 import pytest
 import torch
@@ -45,6 +46,53 @@ def test_a_method_of_ones_own_is_loaded_by_address(plugin: types.ModuleType) -> 
     receipt = prune(model, None, PruneSpec(method="own_methods:method"))
     assert torch.equal(model.model.layers[0].mlp.up_proj.weight[:, 0], torch.zeros(48))
     assert receipt.weights[0].masked == 32
+
+
+OWN_METHOD = '''\
+"""A pruning method of one's own: magnitude times the root of the input's norm, compared within a row."""
+
+from prune_hooks.registry import Group, Outcome, register_method
+from prune_hooks.statistics import Needs
+
+
+@register_method("root_wanda", needs=Needs.NORMS)
+def root_wanda(group: Group) -> list[Outcome]:
+    norms = group.statistics.mean_square().sqrt()  # one a column; the group's weights read the same input
+    outcomes = []
+    for weight in group.weights:
+        matrix = weight.matrix()  # (out, in): what is written here is written into the model
+        mask = group.choose(matrix.float().abs() * norms.sqrt(), within="row")  # the sparsity or n:m pattern asked
+        matrix[mask] = 0
+        outcomes.append(Outcome(masked=int(mask.sum())))
+    return outcomes
+'''
+
+
+@pytest.mark.usefixtures("plugin")
+@pytest.mark.parametrize("pattern", ["unstructured", "2:4"])
+def test_a_file_of_ones_own_is_a_method(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pattern: str) -> None:
+    assert len(OWN_METHOD.splitlines()) < 25
+    (tmp_path / "my_pkg").mkdir()
+    (tmp_path / "my_pkg" / "my_module.py").write_text(OWN_METHOD, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    for name in ("my_pkg", "my_pkg.my_module"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    spec, rest = PruneSpec.from_model_args(
+        {"method": "my_pkg.my_module:root_wanda", "pattern": pattern, "calibration": token_rows()}
+    )
+    assert rest == {}
+    model = build("llama")
+    receipt = prune(model, None, spec, progress=False)
+    assert receipt.sparsity_masked == receipt.sparsity_reached == 0.5
+    for block in model.model.layers:
+        rows = (block.mlp.up_proj.weight == 0).float()
+        assert (rows.mean(dim=1) == 0.5).all()
+        assert pattern == "unstructured" or (rows.reshape(48, 8, 4).sum(-1) == 2).all()
+    assert receipt.spec["method"] == "my_pkg.my_module:root_wanda"
+    wanda = prune(build("llama"), None, PruneSpec(pattern=pattern, calibration=token_rows()), progress=False)
+    assert wanda.weights_sha256 != receipt.weights_sha256
+    with pytest.raises(PruneError, match=r"'my_pkg\.my_module:Root' cannot be loaded .*module:attribute"):
+        get_method("my_pkg.my_module:Root")
 
 
 def test_addresses_that_lead_nowhere_are_errors(plugin: types.ModuleType) -> None:
