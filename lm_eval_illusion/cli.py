@@ -1,6 +1,6 @@
 """The command line: the only module that reads arguments, prints and exits.
 
-Exit codes: 0 done, 1 a gate failed, 2 could not judge (bad input, missing data, unusable runs).
+Exit codes: 0 done, 2 could not judge (bad input, missing data, unusable runs); 1 is kept for a gate that failed.
 """
 
 from __future__ import annotations
@@ -153,7 +153,10 @@ def _key_values(text: str) -> dict[str, Any]:
     wrong = [part for part in pairs if "=" not in part]
     if wrong:
         raise IllusionError(f"--model_args: {wrong[0]!r} is no key=value; lists are joined with +, not with commas")
-    return dict(part.split("=", 1) for part in pairs)
+    from lm_eval.utils import simple_parse_args_string
+
+    parsed: dict[str, Any] = simple_parse_args_string(text)  # as lm_eval reads them: 3000, False, None are no strings
+    return parsed
 
 
 def _check(plan: Any, out: Path) -> None:

@@ -3,12 +3,14 @@
 import json
 import logging
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from lm_eval_illusion.errors import IllusionError
 from tests import families
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -68,13 +70,92 @@ def test_check_again_keeps_what_is_finished(checked):
     assert {path: path.stat().st_mtime_ns for path in out.rglob("results_*.json")} == before
 
 
+def test_model_args_are_read_as_lm_eval_reads_them():
+    from lm_eval_illusion.cli import _key_values
+
+    read = _key_values("max_length=3000,trust_remote_code=False,dtype=float32,revision=main")
+    assert read == {"max_length": 3000, "trust_remote_code": False, "dtype": "float32", "revision": "main"}
+
+
+def test_check_touches_no_run_of_the_user(tmp_path, inside):
+    folder = families.save_tiny("llama", tmp_path / "model")
+    kept = tmp_path / "out" / "dense" / "m" / "samples_mine.jsonl"
+    kept.parent.mkdir(parents=True)
+    kept.write_text("mine")
+    words = ["check", "--pretrained", str(folder), "--tasks", "illusion_mini_en", "--items", "2", "--device", "cpu"]
+    code, errors = inside(*words, "--method", "random", "--no-chat-template", "--out", str(tmp_path / "out"))
+    assert code == 2
+    assert "dense: not empty and not written by check" in errors.strip().splitlines()[-1]
+    assert kept.read_text() == "mine"
+    assert not (tmp_path / "out" / "pruned").exists()
+
+
+def test_check_clears_only_its_own_interrupted_run(tmp_path):
+    from lm_eval_illusion.harness import check
+
+    wanted = {"model_args": 1, "version": "x"}
+    check._mark(tmp_path / "a", wanted, finished=False)
+    assert check._standing(tmp_path / "a", wanted) is False
+    check._mark(tmp_path / "a", wanted, finished=True)
+    assert check._standing(tmp_path / "a", wanted) is True
+    with pytest.raises(IllusionError, match="holds a run with other version; choose another --out"):
+        check._standing(tmp_path / "a", {**wanted, "version": "y"})
+
+
+def test_a_changed_checkpoint_is_another_run(tmp_path):
+    from lm_eval_illusion.harness import check
+
+    model = families.save_tiny("gpt2", tmp_path / "model")
+    plan = check.CheckPlan(pretrained=str(model))
+    before = check._wanted(plan, {})
+    assert check._wanted(plan, {}) == before
+    (model / "model.safetensors").touch()
+    assert check._wanted(plan, {}) != before
+
+
+def test_lm_eval_itself_ends_in_the_message(tmp_path):
+    folder = families.save_tiny("llama", tmp_path / "model")
+    words = [
+        sys.executable,
+        "-m",
+        "lm_eval",
+        "--model",
+        "pruned_hf",
+        "--tasks",
+        "illusion_mini_mc_en",
+        "--device",
+        "cpu",
+    ]
+    for options, message in (("method=wandaa", "unknown method 'wandaa'"), ("sparsity=1.5", "sparsity")):
+        done = subprocess.run(
+            [*words, "--model_args", f"pretrained={folder},{options}"], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 1
+        assert message in done.stderr.strip().splitlines()[-1]
+
+
+def test_reports_that_cannot_be_judged_are_one_line(checked, tmp_path, inside):
+    out, _, _ = checked
+    for name in ("dense", "pruned"):
+        shutil.copytree(out / name, tmp_path / name)
+    (gone,) = (tmp_path / "pruned").rglob("samples_illusion_mini_gen_sw_*")
+    gone.unlink()
+    code, errors = inside("report", str(tmp_path / "dense"), str(tmp_path / "pruned"), "--out", str(tmp_path / "r"))
+    assert code == 2
+    assert "illusion_mini_gen_sw" in errors.strip().splitlines()[-1]
+    code, errors = inside("report", str(tmp_path / "dense"), str(tmp_path / "nowhere"), "--out", str(tmp_path / "r"))
+    assert code == 2
+    assert "nowhere" in errors.strip().splitlines()[-1]
+    assert not (tmp_path / "r").exists()
+
+
 def test_check_does_not_mix_runs(checked):
     out, words, _ = checked
     other = [*words[:-1], str(out)]
     other[other.index("0.5")] = "0.6"
     refused = cli(*other)
     assert refused.returncode == 2
-    assert "holds a run with other options" in refused.stderr.strip().splitlines()[-1]
+    assert "holds a run with other model_args, pruning" in refused.stderr.strip().splitlines()[-1]
 
 
 def test_two_runs_in_a_folder_are_refused(checked):

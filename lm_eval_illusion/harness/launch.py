@@ -6,11 +6,11 @@ After: the files of the run are really there (the harness turns a failed save in
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,67 +19,89 @@ from lm_eval_illusion.harness import names, plugin
 from lm_eval_illusion.pairs.sources import check_data
 
 
-def option(argv: Sequence[str], name: str) -> list[str] | None:
-    """Return the values after an option of the command line (`--name a b` or `--name=a`); None if it is absent."""
-    for index, word in enumerate(argv):
-        if word == name:
-            values = []
-            for value in argv[index + 1 :]:
-                if value.startswith("-") and not value.lstrip("-")[:1].isdigit():
-                    break
-                values.append(value)
-            return values
-        if word.startswith(f"{name}="):
-            return [word[len(name) + 1 :]]
-    return None
+@dataclass(frozen=True)
+class Asked:
+    """What a command line of `lm_eval run` asks for, as far as it matters here."""
+
+    tasks: tuple[str, ...]
+    """Names, groups and patterns."""
+    metadata: dict[str, Any]
+    """`--metadata`."""
+    output_path: str | None
+    """`--output_path`."""
+    log_samples: bool
+    """`--log_samples`."""
+    cache_requests: bool
+    """Whether `--cache_requests` was given."""
+
+
+def read_arguments(argv: Sequence[str]) -> Asked:
+    """Read arguments with the harness's own parser, its `--config` file included.
+
+    Raises:
+        SystemExit: As argparse does, for words the harness does not know.
+        IllusionError: If the configuration file cannot be read.
+    """
+    from lm_eval._cli import HarnessCLI
+
+    given = {
+        key: value for key, value in vars(HarnessCLI()._parser.parse_args(["run", *argv])).items() if value is not None
+    }
+    if "config" in given:
+        given = {**_config_file(Path(str(given["config"]))), **given}
+    tasks = given.get("tasks") or []
+    listed = tasks.split(",") if isinstance(tasks, str) else [name for part in tasks for name in str(part).split(",")]
+    return Asked(
+        tasks=tuple(name for name in listed if name),
+        metadata=dict(given.get("metadata") or {}),
+        output_path=given.get("output_path"),
+        log_samples=bool(given.get("log_samples")),
+        cache_requests=bool(given.get("cache_requests")),
+    )
+
+
+def _config_file(path: Path) -> dict[str, Any]:
+    import yaml
+
+    try:
+        held = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, yaml.YAMLError) as error:
+        raise IllusionError(f"--config {path}: cannot be read ({' '.join(str(error).split())})") from error
+    return held if isinstance(held, dict) else {}
 
 
 def completed(argv: Sequence[str]) -> tuple[list[str], Path]:
-    """Return the arguments with `--log_samples` and `--output_path`, and the output folder.
+    """Return the arguments with `--log_samples` and `--output_path`, and the folder that will hold the files.
 
     Raises:
         IllusionError: For `--cache_requests`, whose files ignore the data folder and the number of items.
     """
-    if option(argv, "--cache_requests") is not None:
+    asked = read_arguments(argv)
+    if asked.cache_requests:
         raise IllusionError(
             "--cache_requests: the harness's request cache ignores --metadata and the data folder, so it would serve "
             "stale items; leave it out"
         )
     words = list(argv)
-    if "--log_samples" not in words and "-s" not in words:
+    if not asked.log_samples:
         words.append("--log_samples")
-    out = option(words, "--output_path") or option(words, "-o")
-    if not out:
-        out = [str(Path("runs") / time.strftime("%Y-%m-%dT%H-%M-%S"))]
-        words += ["--output_path", out[0]]
-    return words, Path(out[0])
+    out = Path(asked.output_path or Path("runs") / time.strftime("%Y-%m-%dT%H-%M-%S"))
+    if asked.output_path is None:
+        words += ["--output_path", str(out)]
+    return words, out.parent if out.suffix == ".json" else out
 
 
-def metadata_of(argv: Sequence[str]) -> dict[str, Any]:
-    """Return what `--metadata` says, as far as our tasks read it (JSON or key=value)."""
-    found: dict[str, Any] = {}
-    for value in option(argv, "--metadata") or []:
-        if value.lstrip().startswith("{"):
-            try:
-                found |= json.loads(value)
-            except json.JSONDecodeError as error:
-                raise IllusionError(
-                    f"--metadata: {value!r} is not JSON ({error}); quote it as '{{\"key\": 1}}'"
-                ) from error
-        else:
-            found |= dict(part.partition("=")[::2] for part in value.split(",") if part)
-    return found
-
-
-def check_first(argv: Sequence[str]) -> None:
+def check_data_of(tasks: Iterable[str], folder: str | None) -> None:
     """Load the data of our tasks now: a missing file should not cost a pruned model.
+
+    Args:
+        tasks: Names, groups and patterns of tasks; those of others are passed over.
+        folder: Folder with tydiqa/ and xquad/, None for the default source.
 
     Raises:
         IllusionError: If neither a local folder nor the hub has the data.
     """
-    asked = [name for value in option(argv, "--tasks") or option(argv, "-t") or [] for name in value.split(",")]
-    folder = metadata_of(argv).get("illusion_data")
-    for dataset, language in dict.fromkeys((t.dataset, t.language) for t in names.expand(asked)):
+    for dataset, language in dict.fromkeys((t.dataset, t.language) for t in names.expand(tasks)):
         check_data(dataset, language, folder)
 
 
@@ -96,7 +118,8 @@ def run(argv: Sequence[str]) -> Path:
         IllusionError: If the data is missing or the run left no results or no samples.
     """
     words, out = completed(argv)
-    check_first(words)
+    asked = read_arguments(words)
+    check_data_of(asked.tasks, asked.metadata.get("illusion_data"))
     plugin.register()
     from lm_eval.__main__ import cli_evaluate
 

@@ -75,9 +75,27 @@ class PrunedHFLM(HFLM):
             lambda option: len(self.tok_encode(option, add_special_tokens=False)),
             self.max_length,
         )
-        self._shared_prefix = scoring.supports_shared_prefix(self.model)
-        if not self._shared_prefix:
-            log.warning("%s: no shared prefill for this model class; scoring as stock hf", type(self.model).__name__)
+        self._shared_prefix = self._can_share_prefill()
+
+    def _can_share_prefill(self) -> bool:
+        """Try the shared prefill on four tokens; where it cannot run, score as stock hf and say so in one line."""
+        why = "its softmax_dtype asks for stock arithmetic" if self.softmax_dtype is not None else None
+        if why is None and not scoring.supports_shared_prefix(self.model):
+            why = "its forward takes no logits_to_keep"
+        if why is None:
+            try:
+                with self._autocast():
+                    scoring.score(self.model, [scoring.Prompt((1, 2), ((1, 2), (2, 1)))], pad=self._pad)
+            except (RuntimeError, ValueError, TypeError, AttributeError, KeyError, IndexError) as error:
+                why = f"its cache cannot be copied to rows ({type(error).__name__})"
+        if why is not None:
+            log.warning("%s: no shared prefill, scoring as stock hf: %s", type(self.model).__name__, why)
+        return why is None
+
+    def _autocast(self) -> Any:
+        """Return the context in which HFLM runs its forwards (mixed_precision_dtype)."""
+        wanted = self.mixed_precision_dtype
+        return torch.autocast(device_type=self.device.type, dtype=wanted, enabled=wanted is not None)
 
     def _demo(self) -> str:
         if not demo_model.installed():
@@ -117,6 +135,9 @@ class PrunedHFLM(HFLM):
             "pretrained": str(self.pretrained) if isinstance(self.pretrained, str) else type(self.model).__name__,
             "revision": str(self.revision),
             "dtype": str(getattr(self.model, "dtype", "")),
+            "attn": str(getattr(self.model.config, "_attn_implementation", "")),
+            "max_length": str(self.max_length),
+            "enable_thinking": str(self.enable_thinking),
             "spec": self.spec.digest(),
             "weights": (self.receipt or {}).get("weights_sha256"),
         }
@@ -181,7 +202,8 @@ class PrunedHFLM(HFLM):
         with tqdm(total=total, desc="Running loglikelihood requests", disable=disable_tqdm or self.rank != 0) as bar:
             for batch in self._batches(order, [len(tokens) for tokens in order]):
                 prompts = [scoring.Prompt(tokens, tuple(c for _, c in grouped[tokens])) for tokens in batch]
-                scored = scoring.score(self.model, prompts, pad=self._pad)
+                with self._autocast():
+                    scored = scoring.score(self.model, prompts, pad=self._pad)
                 for tokens, row in zip(batch, scored, strict=True):
                     for (index, _), one in zip(grouped[tokens], row, strict=True):
                         pair = ScoredPair(one.logprob, one.is_greedy, fits=True, first_token_rank=one.first_token_rank)
@@ -240,23 +262,29 @@ class PrunedHFLM(HFLM):
         others: list[int] = []
         for index, request in enumerate(requests):
             context, arguments = request.args[:2]
-            if not is_paired(request.doc) or arguments.get("do_sample") or arguments.get("num_beams", 1) != 1:
+            if not is_paired(request.doc):
                 others.append(index)
-            elif self._fit.fits(request.doc, context):
-                ours.setdefault(repr(sorted(arguments.items())), []).append(index)
-            else:
+                continue
+            _require_budget(request.doc, arguments)
+            if not self._fit.fits(request.doc, context):
                 results[index] = AnswerText("", fits=False, finish=None, non_finite=False)
+            elif self.think_end_token or arguments.get("do_sample") or arguments.get("num_beams", 1) != 1:
+                others.append(index)
+            else:
+                ours.setdefault(repr(sorted(arguments.items())), []).append(index)
         for indices in ours.values():
             self._answer(requests, indices, results, disable_tqdm)
         if others:
             stock = super().generate_until([requests[i] for i in others], disable_tqdm=disable_tqdm)
-            results.update(zip(others, stock, strict=True))
+            for index, text in zip(others, stock, strict=True):
+                fits = True if is_paired(requests[index].doc) else None
+                results[index] = text if fits is None else AnswerText(text, fits=fits, finish=None, non_finite=None)
         return [results[index] for index in range(len(requests))]
 
     def _answer(self, requests: list[Instance], indices: list[int], results: dict[int, str], quiet: bool) -> None:
         arguments = normalize_gen_kwargs(requests[indices[0]].args[1], self.max_gen_toks)
         new_tokens = arguments.pop("max_gen_toks")
-        stops = [stop for stop in arguments.pop("until", []) if stop]
+        arguments.pop("until", None)  # empty: _require_budget
         arguments.pop("temperature", None)
         lengths = {i: len(self.tok_encode(requests[i].args[0])) for i in indices}
         order = sorted(indices, key=lambda i: (-lengths[i], requests[i].args[0]))
@@ -264,14 +292,12 @@ class PrunedHFLM(HFLM):
             for batch in self._batches(order, [lengths[i] + new_tokens for i in order]):
                 prompts = [requests[i].args[0] for i in batch]
                 ids, mask = self.tok_batch_encode(prompts, truncation=False)
-                answers = generation.generate(
-                    self.model, self.tokenizer, ids, mask, max_new_tokens=new_tokens, extra=dict(arguments)
-                )
+                with self._autocast():
+                    answers = generation.generate(
+                        self.model, self.tokenizer, ids, mask, max_new_tokens=new_tokens, extra=dict(arguments)
+                    )
                 for i, answer in zip(batch, answers, strict=True):
-                    text = answer.text
-                    for stop in stops:
-                        text = text.split(stop)[0]
-                    results[i] = AnswerText(text, fits=True, finish=answer.finish, non_finite=answer.non_finite)
+                    results[i] = AnswerText(answer.text, fits=True, finish=answer.finish, non_finite=answer.non_finite)
                     self.cache_hook.add_partial("generate_until", requests[i].args, results[i])
                     bar.update(1)
 
@@ -299,6 +325,17 @@ class PrunedHFLM(HFLM):
                 end += 1
             yield list(items[start:end])
             start = end
+
+
+def _require_budget(doc: dict[str, Any], arguments: dict[str, Any]) -> None:
+    """Raise where `--gen_kwargs` would give the open half another window, or another end, than its pair."""
+    asked = normalize_gen_kwargs(arguments, doc["max_gen_toks"])
+    if asked["max_gen_toks"] != doc["max_gen_toks"] or any(asked["until"]):
+        raise IllusionError(
+            f"--gen_kwargs: {doc['item_id']} was given max_gen_toks={asked['max_gen_toks']}, until={asked['until']!r}; "
+            f"both halves of a pair are budgeted for max_gen_toks={doc['max_gen_toks']}, until=[] (a newline there "
+            "empties answers that begin with one); leave both out of --gen_kwargs"
+        )
 
 
 def _versions() -> dict[str, str | None]:

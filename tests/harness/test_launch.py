@@ -3,6 +3,7 @@
 import json
 import os
 import time
+from pathlib import Path
 
 import pytest
 
@@ -10,13 +11,19 @@ from lm_eval_illusion.errors import IllusionError
 from lm_eval_illusion.harness import launch, names
 
 
-def test_options_are_found_in_both_spellings():
-    argv = ["--tasks", "a,b", "--metadata", "x=1", "y=2", "--seed=7", "--limit", "-1"]
-    assert launch.option(argv, "--tasks") == ["a,b"]
-    assert launch.option(argv, "--metadata") == ["x=1", "y=2"]
-    assert launch.option(argv, "--seed") == ["7"]
-    assert launch.option(argv, "--limit") == ["-1"]
-    assert launch.option(argv, "--device") is None
+def test_arguments_are_read_as_the_harness_reads_them(tmp_path):
+    asked = launch.read_arguments(["--tasks", "a,b", "c", "--metadata", "illusion_data=/d", "n=2", "--output", "x"])
+    assert asked.tasks == ("a", "b", "c")
+    assert asked.metadata == {"illusion_data": "/d", "n": 2}
+    assert (asked.output_path, asked.log_samples, asked.cache_requests) == ("x", False, False)
+    json_form = launch.read_arguments(["--tasks", "a", "--metadata", '{"illusion_data": "/d"}'])
+    assert json_form.metadata == {"illusion_data": "/d"}
+    config = tmp_path / "c.yaml"
+    config.write_text("tasks: [tydiqa_mc_sw]\noutput_path: there\nlog_samples: true\n")
+    from_file = launch.read_arguments(["--config", str(config), "--output_path", "here"])
+    assert (from_file.tasks, from_file.output_path, from_file.log_samples) == (("tydiqa_mc_sw",), "here", True)
+    with pytest.raises(IllusionError, match=r"--config .*nowhere.yaml: cannot be read"):
+        launch.read_arguments(["--config", "nowhere.yaml"])
 
 
 def test_samples_and_a_folder_are_added_once():
@@ -25,22 +32,12 @@ def test_samples_and_a_folder_are_added_once():
     assert words[-2:] == ["--output_path", str(out)]
     again, same = launch.completed(words)
     assert (again, same) == (words, out)
+    assert launch.completed(["--tasks", "a", "--output_path", "x/results.json"])[1] == Path("x")
 
 
 def test_request_cache_is_refused():
     with pytest.raises(IllusionError, match="ignores --metadata and the data folder"):
         launch.completed(["--tasks", "a", "--cache_requests", "true"])
-
-
-def test_metadata_is_read_in_both_forms_and_bad_json_is_named():
-    assert launch.metadata_of(["--metadata", '{"illusion_data": "/d"}']) == {"illusion_data": "/d"}
-    assert launch.metadata_of(["--metadata", "illusion_data=/d,n=2", "m=3"]) == {
-        "illusion_data": "/d",
-        "n": "2",
-        "m": "3",
-    }
-    with pytest.raises(IllusionError, match="is not JSON"):
-        launch.metadata_of(["--metadata", "{illusion_data: 1}"])
 
 
 def test_missing_data_is_found_before_any_model(tmp_path, monkeypatch):

@@ -227,3 +227,45 @@ def test_batches_hold_prompts_of_like_length(tiny, batch_size, expected):
         assert made == expected
     if batch_size == 1:
         assert all(len(batch) == 1 for batch in made)
+
+
+@pytest.mark.parametrize("changed", [{"max_gen_toks": 200}, {"until": ["\n"]}])
+def test_another_budget_for_the_open_half_is_refused(tiny, changed):
+    with pytest.raises(IllusionError, match=r"--gen_kwargs: hand/en/0 was given .*leave both out"):
+        pruned(tiny("llama")).generate_until(answer_requests(DOCS, **changed), True)
+
+
+@pytest.mark.parametrize("options", [{"mixed_precision_dtype": "bfloat16"}, {"softmax_dtype": "bfloat16"}])
+def test_precision_options_do_what_they_do_in_stock(tiny, options):
+    stock = HFLM(pretrained=tiny("llama"), device="cpu", **options)
+    plain = HFLM(pretrained=tiny("llama"), device="cpu")
+    expected = [pair[0] for pair in stock.loglikelihood(choice_requests(DOCS), True)]
+    got = [pair[0] for pair in pruned(tiny("llama"), **options).loglikelihood(choice_requests(DOCS), True)]
+    assert got == pytest.approx(expected, abs=0.5)
+    assert got != [pair[0] for pair in plain.loglikelihood(choice_requests(DOCS), True)]
+    if "softmax_dtype" in options:
+        assert got == expected
+
+
+def test_a_thought_is_cut_off_where_its_end_token_says(tiny):
+    stock = HFLM(pretrained=tiny("llama"), device="cpu", think_end_token="e")
+    ours = pruned(tiny("llama"), think_end_token="e")
+    expected = stock.generate_until(answer_requests(DOCS), True)
+    answers = ours.generate_until(answer_requests(DOCS), True)
+    assert answers == expected
+    assert all(answer.illusion["fits"] for answer in answers)
+
+
+def test_a_model_whose_cache_cannot_be_copied_is_scored_as_stock(tiny, monkeypatch):
+    from lm_eval_illusion.harness import scoring
+
+    def broken(*args, **kwargs):
+        raise RuntimeError("The size of tensor a (2) must match the size of tensor b (7)")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(scoring, "score", broken)
+        model = pruned(tiny("llama"))
+        assert not model._shared_prefix
+        fallen = model.loglikelihood(choice_requests(DOCS), True)
+    shared = pruned(tiny("llama")).loglikelihood(choice_requests(DOCS), True)
+    assert [p[0] for p in fallen] == pytest.approx([p[0] for p in shared], abs=1e-3)
