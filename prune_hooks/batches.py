@@ -43,7 +43,7 @@ def make_batches(model: nn.Module, rows: torch.Tensor, batch_rows: int) -> list[
             f"{vocabulary - 1}; tokenise with this model's tokenizer"
         )
     batches: list[Batch] = []
-    for part in rows.split(batch_rows):
+    for part in torch.split(rows, batch_rows):
         if not config.is_encoder_decoder:
             batches.append({"input_ids": part})
             continue

@@ -155,7 +155,7 @@ def test_check_does_not_mix_runs(checked):
     other[other.index("0.5")] = "0.6"
     refused = cli(*other)
     assert refused.returncode == 2
-    assert "holds a run with other model_args, pruning" in refused.stderr.strip().splitlines()[-1]
+    assert "dense: holds a run with other pruning; choose another --out" in refused.stderr.strip().splitlines()[-1]
 
 
 def test_two_runs_in_a_folder_are_refused(checked):

@@ -92,6 +92,25 @@ def test_python_example_prunes(workplace, monkeypatch, capsys):
     assert "sparsegpt" in capsys.readouterr().out
 
 
+def test_own_method_example_prunes(workplace, monkeypatch):
+    from transformers import AutoModelForCausalLM
+
+    from prune_hooks import PruneSpec, method_names, prune, registry
+
+    (example,) = [block for block in blocks("python") if "register_method" in block]
+    package = workplace / "my_pkg"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "my_module.py").write_text(example)
+    assert len([line for line in example.split("\n") if line.strip()]) < 25
+    monkeypatch.syspath_prepend(str(workplace))
+    method_names()  # loads the built-in ones; what the example adds is taken back
+    monkeypatch.setattr(registry, "_METHODS", dict(registry._METHODS))
+    model = AutoModelForCausalLM.from_pretrained(workplace / "model")
+    spec = PruneSpec(method="my_pkg.my_module:root_wanda", sparsity=0.5, calibration=families.token_rows())
+    assert prune(model, None, spec).to_dict()["sparsity_reached"] == pytest.approx(0.5, abs=0.02)
+
+
 def test_option_table_names_every_option():
     from prune_hooks import PruneSpec, method_names
 

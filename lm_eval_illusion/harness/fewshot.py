@@ -15,7 +15,7 @@ from ..pairs.normalise import normalise
 Doc = dict[str, Any]
 
 
-class ItemSampler(ContextSampler):
+class ItemSampler(ContextSampler):  # type: ignore[misc]  # lm_eval is untyped
     """Draws demonstrations by hash of item id, candidate id and the harness's few-shot seed.
 
     The pool is every question of the language, sampled or not. Never chosen: a question about the item's own passage,

@@ -45,7 +45,7 @@ def line_complete(text: str) -> bool:
     return "\n" in text.lstrip()
 
 
-class FirstLine(StoppingCriteria):
+class FirstLine(StoppingCriteria):  # type: ignore[misc]  # transformers is untyped
     """Marks the rows whose new text is complete; `generate` pads them from then on."""
 
     def __init__(self, decode: Callable[[Any], list[str]], prompt_width: int) -> None:
@@ -63,7 +63,7 @@ class FirstLine(StoppingCriteria):
         return torch.tensor(self.done, device=input_ids.device)
 
 
-class NonFinite(LogitsProcessor):
+class NonFinite(LogitsProcessor):  # type: ignore[misc]
     """Changes nothing; remembers which rows saw NaN logits (argmax of NaN is token 0 and looks like an answer)."""
 
     def __init__(self, batch: int) -> None:

@@ -32,7 +32,7 @@ LEAST_FILL = 0.7
 
 
 @register_model("pruned_hf")
-class PrunedHFLM(HFLM):
+class PrunedHFLM(HFLM):  # type: ignore[misc]  # lm_eval is untyped
     """HFLM with a pruning spec.
 
     Args:
