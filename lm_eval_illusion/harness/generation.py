@@ -13,6 +13,8 @@ from typing import Any
 import torch
 from transformers import LogitsProcessor, LogitsProcessorList, StoppingCriteria, StoppingCriteriaList
 
+from lm_eval_illusion.pairs.reading import line_complete
+
 NEUTRAL: dict[str, Any] = {
     "do_sample": False,
     "num_beams": 1,
@@ -34,15 +36,6 @@ class Generated:
     """"stop" where a line or the end-of-text token ended it, "length" where the token limit cut it."""
     non_finite: bool
     """Whether a logit was NaN, or all were infinite, at a step of this row."""
-
-
-def line_complete(text: str) -> bool:
-    """Say whether a text holds a line with something on it and a newline after it; an open thought does not count."""
-    if "<think>" in text:
-        _, closed, text = text.partition("</think>")
-        if not closed:
-            return False
-    return "\n" in text.lstrip()
 
 
 class FirstLine(StoppingCriteria):  # type: ignore[misc]  # transformers is untyped

@@ -26,7 +26,7 @@ from .questions import Question, passage_digest
 from .single import Single
 from .sources import data_folder, load_questions
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("lm_eval.illusion")  # below the harness's own logger: the only one it shows
 
 MAX_NEW_TOKENS = 48
 """Generation budget of an item, in tokens; the task files say the same."""

@@ -51,6 +51,29 @@ def ends_in_repetition(pieces: Sequence[str]) -> bool:
     return False
 
 
+def _visible(output: str) -> tuple[str, bool]:
+    """Return what stands outside of thoughts, and whether a thought was opened and never closed."""
+    outside = _CLOSED_THOUGHT.sub("", output)
+    closes = list(_CLOSE_TAG.finditer(outside))
+    if closes:
+        outside = outside[closes[-1].end() :]
+    opened = _OPEN_TAG.search(outside)
+    return (outside[: opened.start()], True) if opened else (outside, False)
+
+
+def _shows(line: str) -> bool:
+    return bool(_INVISIBLE.sub("", line))
+
+
+def line_complete(output: str) -> bool:
+    """Say whether the answer's line has ended, so that generation may stop: whatever follows is not part of it.
+
+    A later `</think>` without its opening tag would still take the line away; no template leaves one there.
+    """
+    outside, unclosed = _visible(output)
+    return not unclosed and any(_shows(line) for line in outside.split("\n")[:-1])
+
+
 def read_answer(output: str, language: str) -> Reading:
     """Find the answer in a model's output.
 
@@ -61,17 +84,11 @@ def read_answer(output: str, language: str) -> Reading:
         output: The whole generated text.
         language: ISO 639-1 code, for the tokens of the repetition check.
     """
-    visible = _CLOSED_THOUGHT.sub("", output)
-    closes = list(_CLOSE_TAG.finditer(visible))
-    if closes:
-        visible = visible[closes[-1].end() :]
-    opened = _OPEN_TAG.search(visible)
-    if opened:
-        visible = visible[: opened.start()]
-    answer = next((line.strip() for line in visible.splitlines() if _INVISIBLE.sub("", line)), "")
+    outside, unclosed = _visible(output)
+    answer = next((line.strip() for line in outside.splitlines() if _shows(line)), "")
     return Reading(
         answer=answer,
         empty=not answer,
         repeated=ends_in_repetition(tokens(output, base_language(language))),
-        unclosed_thought=opened is not None,
+        unclosed_thought=unclosed,
     )
