@@ -57,6 +57,7 @@ def check_comparable(first: Run, other: Run) -> None:
                 f"{other.path}; "
                 "run both with the same --num_fewshot"
             )
+    _check_checkpoint(first, other)
     for what, option, one_fact, two_fact in _settings(first, other):
         if one_fact != two_fact:
             raise IllusionError(
@@ -66,6 +67,21 @@ def check_comparable(first: Run, other: Run) -> None:
     for run in (first, other):
         _check_scores(run)
     _check_items(first, other)
+
+
+def _check_checkpoint(first: Run, other: Run) -> None:
+    """Two `pruned_hf` runs are of one checkpoint; any two runs are at least of one architecture where both say it."""
+    one, two = first.facts, other.facts
+    names = ["model_type"]
+    if one.model == two.model == "pruned_hf":
+        names = ["pretrained", "revision", "model_type"]
+    for name in names:
+        before, after = one.identity.get(name), two.identity.get(name)
+        if before is not None and after is not None and before != after:
+            raise IllusionError(
+                f"the model's {name} differs: {before} in {first.path}, {after} in {other.path}; prune the checkpoint "
+                "that the dense run used (a checkpoint pruned and saved elsewhere is run with --model hf)"
+            )
 
 
 def _settings(first: Run, other: Run) -> list[tuple[str, str, object, object]]:

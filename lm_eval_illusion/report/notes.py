@@ -19,6 +19,16 @@ FORMAT_LOSS = 0.1
 """Share of empty, repeated, cut or unclosed answers from which a formatting loss is named."""
 
 
+def _made_with(run: RunSummary) -> dict[str, str | None]:
+    """Return what may differ between comparable runs, yet changes scores in the last bits or more."""
+    watched = ("dtype", "attn_implementation", "max_length", "device", "torch")
+    return {
+        **{name: run.identity.get(name) for name in watched},
+        "lm-eval": run.harness_version,
+        "transformers": run.transformers_version,
+    }
+
+
 def run_notes(runs: Sequence[RunSummary], caches: Sequence[str | None]) -> list[Note]:
     """Notes about runs by themselves: overlap, prompt, truncation, cache, pruning.
 
@@ -41,6 +51,13 @@ def run_notes(runs: Sequence[RunSummary], caches: Sequence[str | None]) -> list[
     system = "a system instruction" if runs[0].system_instruction else "no system instruction"
     thinking = ", thinking on" if runs[0].enable_thinking else ""
     notes.append(_info(f"Prompt in all runs: {shots} demonstration(s), {chat}, {system}{thinking}."))
+    for run in runs[1:]:
+        facts = zip(_made_with(runs[0]).items(), _made_with(run).values(), strict=True)
+        notes += [
+            _warning(f"{name} differs: {before} in {runs[0].label}, {after} in {run.label}.")
+            for (name, before), after in facts
+            if before is not None and after is not None and before != after
+        ]
     for run, cache in zip(runs, caches, strict=True):
         if run.overlap.status == "none" or (run.overlap.status == "unchecked" and (run.pruning or run is not runs[0])):
             word = "do not overlap" if run.overlap.status == "none" else "not checked"

@@ -15,7 +15,7 @@ from pydantic_core import from_json
 
 from lm_eval_illusion.errors import IllusionError
 from lm_eval_illusion.report.halves import CONDITIONS, RECORD_SCHEMA, parse_half
-from lm_eval_illusion.report.runs import Document, HalfRecord, Run, RunFacts, TaskFacts
+from lm_eval_illusion.report.runs import IDENTITY, Document, HalfRecord, Run, RunFacts, TaskFacts
 
 __all__ = ["find_results", "read_run"]
 
@@ -192,6 +192,7 @@ def _facts(results: Mapping[str, Any], where: Path) -> RunFacts:
         date=float(date) if isinstance(date, (int, float)) else None,
         harness_version=_text(results.get("lm_eval_version")),
         transformers_version=_text(results.get("transformers_version")),
+        identity=_identity(config, illusion, where),
         system_instruction=_text(system) if system else None,
         chat_template=_text(template) if results.get("chat_template") else None,
         fewshot_as_multiturn=results.get("fewshot_as_multiturn"),
@@ -203,6 +204,22 @@ def _facts(results: Mapping[str, Any], where: Path) -> RunFacts:
         enable_thinking=illusion.get("enable_thinking"),
         receipt=_section(illusion, "receipt", where) or None,
     )
+
+
+def _identity(config: Mapping[str, Any], illusion: Mapping[str, Any], where: Path) -> dict[str, str | None]:
+    """Return what was loaded: as pruned_hf tells it, else what the harness knows."""
+    told, versions = _section(illusion, "model", where), _section(illusion, "versions", where)
+    args = config.get("model_args")
+    plain = args if isinstance(args, dict) else {}
+    known = {
+        "pretrained": plain.get("pretrained"),
+        "revision": config.get("model_revision"),
+        "dtype": config.get("model_dtype"),
+        "device": config.get("device"),
+        "torch": versions.get("torch"),
+        **told,
+    }
+    return {name: _text(known.get(name)) for name in IDENTITY}
 
 
 def _text(value: object) -> str | None:

@@ -9,7 +9,10 @@ from typing import Any
 
 from lm_eval_illusion.report.halves import Half
 
-__all__ = ["Document", "HalfRecord", "Run", "RunFacts", "TaskFacts"]
+__all__ = ["IDENTITY", "Document", "HalfRecord", "Run", "RunFacts", "TaskFacts"]
+
+IDENTITY = ("pretrained", "revision", "model_type", "dtype", "attn_implementation", "max_length", "device", "torch")
+"""Facts about the loaded model that a results file may tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,8 @@ class RunFacts:
     date: float | None
     harness_version: str | None
     transformers_version: str | None
+    identity: Mapping[str, str | None]
+    """What was loaded, by the names in `IDENTITY`."""
     system_instruction: str | None
     chat_template: str | None
     """The template's SHA-256 (None: no chat template)."""

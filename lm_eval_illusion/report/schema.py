@@ -99,7 +99,7 @@ class LeakFigures(Plain):
 class Overlap(Plain):
     """Do calibration texts and evaluated passages overlap?"""
 
-    status: Literal["none", "overlap", "unchecked", "not pruned"]
+    status: Literal["none", "overlap", "unchecked", "not pruned", "no calibration"]
     hashes: int
     """Calibration texts known by hash."""
     items: int
@@ -136,6 +136,8 @@ class RunSummary(Plain):
     model_args: str
     harness_version: str | None
     transformers_version: str | None
+    identity: dict[str, str | None]
+    """What was loaded: pretrained, revision, model_type, dtype, attn_implementation, max_length, device, torch."""
     tasks: list[str]
     num_fewshot: list[int]
     chat_template: str | None

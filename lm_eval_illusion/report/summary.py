@@ -61,6 +61,7 @@ def _summarise(run: Run, label: str) -> RunSummary:
         model_args=facts.model_args,
         harness_version=facts.harness_version,
         transformers_version=facts.transformers_version,
+        identity=dict(facts.identity),
         tasks=sorted(run.tasks),
         num_fewshot=sorted({task.num_fewshot for task in run.tasks.values()}),
         chat_template=facts.chat_template,
@@ -113,13 +114,19 @@ def _pruning(run: Run) -> PruningSummary | None:
     )
 
 
+NOT_FOUND = "no calibration document is an evaluated passage; passages inside longer documents were not looked for"
+"""What equal hashes can tell, and what not."""
+
+
 def _overlap(run: Run) -> Overlap:
     """Compare calibration text hashes with the passages of every item of this run."""
     receipt = run.facts.receipt
     if receipt is None:
         return Overlap(status="unchecked", hashes=0, items=0, why="the run carries no pruning receipt")
-    if _spec(run).get("method") == "none" or not receipt.get("calibration"):
-        return Overlap(status="not pruned", hashes=0, items=0, why="no calibration text was used")
+    if _spec(run).get("method") == "none":
+        return Overlap(status="not pruned", hashes=0, items=0, why="nothing was pruned")
+    if not receipt.get("calibration"):
+        return Overlap(status="no calibration", hashes=0, items=0, why="the method used no calibration text")
     hashes = set(receipt["calibration"].get("text_hashes") or [])
     if not hashes:
         return Overlap(
@@ -138,4 +145,4 @@ def _overlap(run: Run) -> Overlap:
     if len(hashes) >= HASH_CAP:
         why = f"the receipt stops at {HASH_CAP} texts; none of these is evaluated"
         return Overlap(status="unchecked", hashes=len(hashes), items=0, why=why)
-    return Overlap(status="none", hashes=len(hashes), items=0, why="no calibration text is an evaluated passage")
+    return Overlap(status="none", hashes=len(hashes), items=0, why=NOT_FOUND)

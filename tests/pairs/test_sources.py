@@ -91,14 +91,14 @@ def test_the_hub_is_asked_at_the_pinned_revision(no_network, monkeypatch):
 def test_xquad_rows_of_the_hub_have_no_title_and_give_the_same_questions(data_folder, no_network, monkeypatch):
     content = read_squad(Path(data_folder) / "xquad" / "xquad.en.json")
     rows, table = [], {}
-    for article in content["data"]:
-        for paragraph in article["paragraphs"]:
+    for one in content["data"]:
+        for paragraph in one["paragraphs"]:
             for qa in paragraph["qas"]:
                 texts = {"text": [answer["text"] for answer in qa["answers"]]}
                 rows.append(
                     {"id": qa["id"], "context": paragraph["context"], "question": qa["question"], "answers": texts}
                 )
-                table[qa["id"]] = article.get("title", "")
+                table[qa["id"]] = one["title"]
     assert len(set(table.values())) > 1
     monkeypatch.setattr(hub, "hub_reachable", lambda: True)
     monkeypatch.setattr(hub, "_rows", lambda entry, language: rows)

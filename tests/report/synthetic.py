@@ -169,6 +169,7 @@ def write_run(
     prompt_prefix: str = "",
     results: dict[str, Any] | None = None,
     config: dict[str, Any] | None = None,
+    model: dict[str, Any] | None = None,
     stamp: str = STAMP,
 ) -> Path:
     """Write OUT/<model>/results_T.json and samples_TASK_T.jsonl; returns OUT."""
@@ -198,7 +199,13 @@ def write_run(
         "config": {
             "model": "pruned_hf",
             "model_args": {"pretrained": "org/model"},
-            "illusion": {"receipt": pruning, "model": {}, "versions": {}, "batch_size": 8, "enable_thinking": False},
+            "illusion": {
+                "receipt": pruning,
+                "model": model or {},
+                "versions": {},
+                "batch_size": 8,
+                "enable_thinking": False,
+            },
             "batch_size": "8",
             "device": "cpu",
             "use_cache": None,

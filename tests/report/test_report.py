@@ -135,7 +135,7 @@ def test_no_overlap_is_stated(runs):
     [
         ({"calibration": {"source": "rows"}}, "unchecked", "lists no text hashes"),
         ({"calibration": {"text_hashes": [str(n) for n in range(5000)]}}, "unchecked", "stops at 5000 texts"),
-        ({"calibration": None}, "not pruned", "no calibration text"),
+        ({"calibration": None}, "no calibration", "no calibration text"),
     ],
 )
 def test_overlap_that_cannot_be_checked(tmp_path, change, status, why):
@@ -276,3 +276,26 @@ def test_a_damaged_receipt_is_refused(tmp_path, change):
     two = write_run(tmp_path / "b", pattern("bb"), pruning={**receipt(), **change})
     with pytest.raises(IllusionError, match=r"results_.*json: damaged pruning receipt or run facts"):
         build_report([one, two])
+
+
+@pytest.mark.parametrize("name", ["pretrained", "revision", "model_type"])
+def test_runs_of_different_checkpoints_are_refused(tmp_path, name):
+    one = write_run(tmp_path / "a", pattern("bb"), model={name: "this"})
+    two = write_run(tmp_path / "b", pattern("bb"), pruning=receipt(), model={name: "that"})
+    with pytest.raises(IllusionError, match=rf"the model's {name} differs: this in .*a, that in .*b; prune the check"):
+        build_report([one, two])
+
+
+@pytest.mark.parametrize("name", ["dtype", "attn_implementation", "max_length", "device"])
+def test_runs_made_differently_are_told_apart(tmp_path, name):
+    one = write_run(tmp_path / "a", pattern("bb"), model={name: "this"})
+    two = write_run(tmp_path / "b", pattern("bb"), pruning=receipt(), model={name: "that"})
+    warned = notes(build_report([one, two]), "warning")
+    assert any(f"{name} differs: this in dense, that in wanda 0.5" in text for text in warned)
+
+
+def test_the_runs_table_names_the_checkpoint(tmp_path):
+    model = {"pretrained": "/models/org/small", "dtype": "torch.bfloat16"}
+    runs = [write_run(tmp_path / n, pattern("bb"), pruning=p, model=model) for n, p in (("a", None), ("b", receipt()))]
+    write_report(build_report(runs), tmp_path / "out")
+    assert "| org/small | torch.bfloat16 |" in (tmp_path / "out" / "report.md").read_text(encoding="utf-8")

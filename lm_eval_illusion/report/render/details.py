@@ -48,16 +48,17 @@ def _classes(comparison: Comparison) -> Table:
 
 def _sensitivity(comparison: Comparison) -> Table:
     rows = []
-    overall = comparison.rows[0]
-    for d in DISTANCES:
-        one, two = far_or_near(overall.dense, d), far_or_near(overall.pruned, d)
-        if one is None or two is None or one.sensitivity is None or two.sensitivity is None:
-            continue
-        for n in NORMALISERS:
-            before, after = one.sensitivity[n], two.sensitivity[n]
-            rows.append([d, n, *(f"{decimals(before[m])} → {decimals(after[m])}" for m in MATCHERS)])
+    for row in comparison.rows:
+        for d in DISTANCES:
+            one, two = far_or_near(row.dense, d), far_or_near(row.pruned, d)
+            if one is None or two is None or one.sensitivity is None or two.sensitivity is None:
+                continue
+            for n in NORMALISERS:
+                before, after = one.sensitivity[n], two.sensitivity[n]
+                shown = (f"{decimals(before[m])} → {decimals(after[m])}" for m in MATCHERS)
+                rows.append([scope_name(row), d, n, *shown])
     note = f"Fixed in advance: {NORMALISERS[0]} and {MATCHERS[0]}."
-    return Table("Gap under every normaliser and matcher, overall", ["options", "normaliser", *MATCHERS], rows, note)
+    return Table("Gap under every normaliser and matcher", ["scope", "options", "normaliser", *MATCHERS], rows, note)
 
 
 def _form(comparison: Comparison) -> Table:

@@ -20,6 +20,8 @@ def run_table(file: ReportFile) -> Table:
             [
                 run.label,
                 run.model,
+                _short(run.identity.get("pretrained")),
+                run.identity.get("dtype") or DASH,
                 DASH if pruning is None else f"{pruning.method} {pruning.pattern or ''}".strip(),
                 DASH if pruning is None else decimals(pruning.sparsity_asked, 3),
                 DASH if pruning is None else decimals(pruning.sparsity_reached, 3),
@@ -28,8 +30,24 @@ def run_table(file: ReportFile) -> Table:
                 run.overlap.status,
             ]
         )
-    columns = ["run", "backend", "method", "asked", "reached", "coverage", "calibration", "overlap with items"]
+    columns = [
+        "run",
+        "backend",
+        "model",
+        "dtype",
+        "method",
+        "asked",
+        "reached",
+        "coverage",
+        "calibration",
+        "overlap with items",
+    ]
     return Table("Runs", columns, rows)
+
+
+def _short(pretrained: str | None) -> str:
+    """Return the last two parts of a path or hub name: the whole of it is in report.json."""
+    return "/".join(pretrained.rstrip("/").split("/")[-2:]) if pretrained else DASH
 
 
 def _calibration(pruning: PruningSummary | None) -> str:
