@@ -9,6 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from lm_eval.models.utils import normalize_gen_kwargs
+
+from lm_eval_illusion.errors import IllusionError
+
 
 class FitChecker:
     """Remembers each item's verdict.
@@ -34,3 +38,14 @@ class FitChecker:
             budget = self._window - max(longest, int(doc["max_gen_toks"]))
             self._verdicts[key] = self._count_tokens(prompt) <= budget
         return self._verdicts[key]
+
+
+def require_budget(doc: Mapping[str, Any], arguments: dict[str, Any]) -> None:
+    """Raise where `--gen_kwargs` would give the open half another window, or another end, than its pair."""
+    asked = normalize_gen_kwargs(arguments, doc["max_gen_toks"])
+    if asked["max_gen_toks"] != doc["max_gen_toks"] or any(asked["until"]):
+        raise IllusionError(
+            f"--gen_kwargs: {doc['item_id']} was given max_gen_toks={asked['max_gen_toks']}, until={asked['until']!r}; "
+            f"both halves of a pair are budgeted for max_gen_toks={doc['max_gen_toks']}, until=[] (a newline there "
+            "empties answers that begin with one); leave both out of --gen_kwargs"
+        )

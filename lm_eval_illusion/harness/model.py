@@ -19,16 +19,12 @@ from tqdm import tqdm
 from lm_eval_illusion.errors import IllusionError
 from lm_eval_illusion.harness import cache_guard, demo_model, generation, options, scoring
 from lm_eval_illusion.harness.answers import AnswerText, ScoredPair, is_paired
-from lm_eval_illusion.harness.fit import FitChecker
+from lm_eval_illusion.harness.batching import like_length
+from lm_eval_illusion.harness.fit import FitChecker, require_budget
 from prune_hooks import PruneSpec, prune
 from prune_hooks.registry import get_allocation, get_method
 
 log = logging.getLogger("lm_eval.illusion")  # below the harness's own logger: the only one it shows
-
-AUTO_BATCH_TOKENS = 16_384
-"""Tokens of prompts in one forward where the batch size is `auto`."""
-LEAST_FILL = 0.7
-"""Length of the shortest prompt of a batch as a share of the longest."""
 
 
 @register_model("pruned_hf")
@@ -265,7 +261,7 @@ class PrunedHFLM(HFLM):  # type: ignore[misc]  # lm_eval is untyped
             if not is_paired(request.doc):
                 others.append(index)
                 continue
-            _require_budget(request.doc, arguments)
+            require_budget(request.doc, arguments)
             if not self._fit.fits(request.doc, context):
                 results[index] = AnswerText("", fits=False, finish=None, non_finite=False)
             elif self.think_end_token or arguments.get("do_sample") or arguments.get("num_beams", 1) != 1:
@@ -284,7 +280,7 @@ class PrunedHFLM(HFLM):  # type: ignore[misc]  # lm_eval is untyped
     def _answer(self, requests: list[Instance], indices: list[int], results: dict[int, str], quiet: bool) -> None:
         arguments = normalize_gen_kwargs(requests[indices[0]].args[1], self.max_gen_toks)
         new_tokens = arguments.pop("max_gen_toks")
-        arguments.pop("until", None)  # empty: _require_budget
+        arguments.pop("until", None)  # empty: require_budget
         arguments.pop("temperature", None)
         lengths = {i: len(self.tok_encode(requests[i].args[0])) for i in indices}
         order = sorted(indices, key=lambda i: (-lengths[i], requests[i].args[0]))
@@ -302,40 +298,13 @@ class PrunedHFLM(HFLM):  # type: ignore[misc]  # lm_eval is untyped
                     bar.update(1)
 
     # ------------------------------------------------------------------ batches
+    def _batches(self, items: Sequence[Any], lengths: Sequence[int]) -> Iterator[list[Any]]:
+        return like_length(items, lengths, self.batch_size, self.max_batch_size)
+
     @property
     def _pad(self) -> int:
         pad = self.tokenizer.pad_token_id
         return int(pad if pad is not None else self.eot_token_id or 0)
-
-    def _batches(self, items: Sequence[Any], lengths: Sequence[int]) -> Iterator[list[Any]]:
-        """Cut items, longest first, into batches of like length.
-
-        A batch holds at most the batch size, or AUTO_BATCH_TOKENS padded tokens for `auto`, and nothing shorter than
-        LEAST_FILL of its longest: one very long prompt would pad all the others to its length.
-        """
-        start = 0
-        while start < len(items):
-            longest = max(1, lengths[start])
-            if self.batch_size == "auto":
-                size = min(max(1, AUTO_BATCH_TOKENS // longest), self.max_batch_size)
-            else:
-                size = max(1, int(self.batch_size))
-            end = start + 1
-            while end < min(start + size, len(items)) and lengths[end] >= LEAST_FILL * longest:
-                end += 1
-            yield list(items[start:end])
-            start = end
-
-
-def _require_budget(doc: dict[str, Any], arguments: dict[str, Any]) -> None:
-    """Raise where `--gen_kwargs` would give the open half another window, or another end, than its pair."""
-    asked = normalize_gen_kwargs(arguments, doc["max_gen_toks"])
-    if asked["max_gen_toks"] != doc["max_gen_toks"] or any(asked["until"]):
-        raise IllusionError(
-            f"--gen_kwargs: {doc['item_id']} was given max_gen_toks={asked['max_gen_toks']}, until={asked['until']!r}; "
-            f"both halves of a pair are budgeted for max_gen_toks={doc['max_gen_toks']}, until=[] (a newline there "
-            "empties answers that begin with one); leave both out of --gen_kwargs"
-        )
 
 
 def _versions() -> dict[str, str | None]:
