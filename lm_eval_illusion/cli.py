@@ -27,6 +27,8 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+FILE_WIDTH = 160
+"""Columns of tables that go to a file or a pipe; a terminal tells its own."""
 console = Console()
 
 
@@ -173,7 +175,8 @@ def _report(runs: list[Path], out: Path) -> None:
 
     built = build_report(runs)
     write_report(built, out)
-    console.print(render_text(built))
+    wide = "COLUMNS" not in os.environ and not console.is_terminal
+    console.print(render_text(built), width=FILE_WIDTH if wide else None)
     print(f"report: {out / 'report.md'}, {out / 'report.json'}, {out / 'items.jsonl'}")
 
 

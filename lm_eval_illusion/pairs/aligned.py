@@ -45,7 +45,7 @@ class Item:
 
     @cached_property
     def title(self) -> str:
-        """Title of the article, in the language that decides."""
+        """What names the article, in the language that decides."""
         return self.questions[self.reference].title
 
     @cached_property

@@ -173,6 +173,17 @@ def _build(dataset: str, language: str, folder: str | None, seed: int, count: in
     return _build_from(_single(dataset, language, folder, seed), count)
 
 
+def _left_out(excluded: Mapping[str, int]) -> str:
+    reasons = ", ".join(f"{count} {reason}" for reason, count in excluded.items())
+    return f"{sum(excluded.values())} questions left out of every half ({reasons})"
+
+
+@lru_cache(maxsize=None)
+def _say_once(line: str) -> None:
+    """Log a line the first time it is said: the halves of a pair and their demonstrations share their exclusions."""
+    logger.info(line)
+
+
 def build(dataset: str, language: str, *, folder: str | None = None, seed: int = 0, count: int | None = None) -> Built:
     """Build the rows of one language of a known data set; kept in memory for the other halves of the pair.
 
@@ -194,6 +205,6 @@ def build(dataset: str, language: str, *, folder: str | None = None, seed: int =
             f"illusion_items_per_language is {count}, but {dataset} has {len(built.rows)} usable questions in "
             f"{language!r} (left out: {built.excluded}); ask for at most that many, or leave it out to take all"
         )
-    for reason, left_out in built.excluded.items():
-        logger.info("%s %s: %d questions left out of both halves: %s", dataset, language, left_out, reason)
+    if built.excluded:
+        _say_once(f"{dataset} {language}: {_left_out(built.excluded)}")
     return built

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 import socket
-from functools import cache
-from importlib.resources import files
 from typing import Any
 from urllib.parse import urlparse
 
@@ -43,13 +40,6 @@ def _rows(entry: Dataset, language: str) -> Any:
     )
 
 
-@cache
-def articles() -> dict[str, str]:
-    """Return XQuAD's id -> title of its article: the hub's rows, unlike the original files, do not say it."""
-    table = json.loads(files(__package__).joinpath("xquad_articles.json").read_text(encoding="utf-8"))
-    return {source_id: title for title, ids in table.items() for source_id in ids}
-
-
 def hub_content(entry: Dataset, language: str) -> dict[str, Any]:
     """Load one language from the hub and return it in SQuAD form, paragraph by paragraph.
 
@@ -67,13 +57,11 @@ def hub_content(entry: Dataset, language: str) -> dict[str, Any]:
         first = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise IllusionError(_both_ways(entry, first)) from None
     prefix = entry.hub_prefix.get(language, "")
-    article_of = articles() if entry.name == "xquad" else {}
     paragraphs: dict[str, dict[str, Any]] = {}
     for row in rows:
         if str(row["id"]).startswith(prefix):
             paragraph = paragraphs.setdefault(
-                row["context"],
-                {"title": article_of.get(row["id"]) or row.get("title") or "", "context": row["context"], "qas": []},
+                row["context"], {"title": row.get("title") or "", "context": row["context"], "qas": []}
             )
             answers = [{"text": text} for text in row["answers"]["text"]]
             paragraph["qas"].append({"id": row["id"], "question": row["question"], "answers": answers})

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import IllusionError
+from .articles import article_of
 from .normalise import fold_whitespace
 
 _BRACKETS = ("()", "[]", "{}", "（）", "【】")
@@ -35,7 +36,7 @@ class Question:
     cluster: str
     """Stable id of the passage; in parallel data sets the same in every language."""
     title: str
-    """Title of the article; "" if the source has none."""
+    """What names the article (see `articles.article_of`): compared, never shown."""
     kind: str | None = None
     """Answer type given by the source (name, date, number, phrase), if any."""
     distractors: tuple[str, ...] = ()
@@ -136,6 +137,7 @@ def parse_squad(content: dict[str, Any], dataset: str, language: str, *, paralle
                 if parallel
                 else f"{language}/{passage_digest(passage)[:16]}"
             )
+            cluster = f"{dataset}/{key}"
             item = Question(
                 dataset=dataset,
                 language=language,
@@ -143,8 +145,8 @@ def parse_squad(content: dict[str, Any], dataset: str, language: str, *, paralle
                 passage=passage,
                 question=fold_whitespace(qa["question"]),
                 answers=_unique([a["text"] for a in qa["answers"]]),
-                cluster=f"{dataset}/{key}",
-                title=fold_whitespace(title),
+                cluster=cluster,
+                title=article_of(dataset, source_id, fold_whitespace(title), cluster),
                 kind=qa.get("type"),
                 distractors=tuple(fold_whitespace(d) for d in qa.get("distractors", ())),
             )

@@ -12,6 +12,7 @@ from .normalise import base_language, tokens
 _CLOSED_THOUGHT = regex.compile(r"<think>.*?</think>", flags=regex.DOTALL | regex.IGNORECASE)
 _OPEN_TAG = regex.compile(r"<think>", flags=regex.IGNORECASE)
 _CLOSE_TAG = regex.compile(r"</think>", flags=regex.IGNORECASE)
+_OTHER_BREAKS = regex.compile(r"[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 _INVISIBLE = regex.compile(r"[\p{Cf}\s]")
 
 MIN_REPEATS = 3
@@ -61,6 +62,11 @@ def _visible(output: str) -> tuple[str, bool]:
     return (outside[: opened.start()], True) if opened else (outside, False)
 
 
+def _lines(outside: str) -> list[str]:
+    """Split at "\\n" alone, where generation stops too; what else breaks lines is a space."""
+    return _OTHER_BREAKS.sub(" ", outside).split("\n")
+
+
 def _shows(line: str) -> bool:
     return bool(_INVISIBLE.sub("", line))
 
@@ -68,10 +74,11 @@ def _shows(line: str) -> bool:
 def line_complete(output: str) -> bool:
     """Say whether the answer's line has ended, so that generation may stop: whatever follows is not part of it.
 
-    A later `</think>` without its opening tag would still take the line away; no template leaves one there.
+    It is the line that `read_answer` takes, with a newline after it. Only a later `</think>` without its opening tag
+    would take the line away; where a template opens the thought in the prompt, name the tag as `think_end_token`, and
+    generation is the harness's own.
     """
-    outside, unclosed = _visible(output)
-    return not unclosed and any(_shows(line) for line in outside.split("\n")[:-1])
+    return any(map(_shows, _lines(_visible(output)[0])[:-1]))
 
 
 def read_answer(output: str, language: str) -> Reading:
@@ -85,7 +92,7 @@ def read_answer(output: str, language: str) -> Reading:
         language: ISO 639-1 code, for the tokens of the repetition check.
     """
     outside, unclosed = _visible(output)
-    answer = next((line.strip() for line in outside.splitlines() if _shows(line)), "")
+    answer = next((line.strip() for line in _lines(outside) if _shows(line)), "")
     return Reading(
         answer=answer,
         empty=not answer,

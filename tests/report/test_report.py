@@ -298,4 +298,12 @@ def test_the_runs_table_names_the_checkpoint(tmp_path):
     model = {"pretrained": "/models/org/small", "dtype": "torch.bfloat16"}
     runs = [write_run(tmp_path / n, pattern("bb"), pruning=p, model=model) for n, p in (("a", None), ("b", receipt()))]
     write_report(build_report(runs), tmp_path / "out")
-    assert "| org/small | torch.bfloat16 |" in (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
+    assert "| org/small | bfloat16 |" in (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
+
+
+def test_many_calibration_languages_are_summed_up(tmp_path):
+    tokens = {f"l{n}": 300 + n for n in range(9)}
+    changed = {**receipt(), "calibration": {**receipt()["calibration"], "tokens_per_language": tokens}}
+    runs = [write_run(tmp_path / n, pattern("bb"), pruning=p) for n, p in (("a", None), ("b", changed))]
+    write_report(build_report(runs), tmp_path / "out")
+    assert "(300 to 308 tokens in each of 9 languages)" in (tmp_path / "out" / "report.md").read_text(encoding="utf-8")

@@ -11,6 +11,10 @@ from lm_eval_illusion.report.schema import Comparison, PruningSummary, ReportFil
 __all__ = ["comparison_tables", "run_table"]
 
 
+MOST_LANGUAGES = 6
+"""Languages of a calibration text that are listed one by one; report.json lists all."""
+
+
 def run_table(file: ReportFile) -> Table:
     """What each run was."""
     rows = []
@@ -21,7 +25,7 @@ def run_table(file: ReportFile) -> Table:
                 run.label,
                 run.model,
                 _short(run.identity.get("pretrained")),
-                run.identity.get("dtype") or DASH,
+                (run.identity.get("dtype") or DASH).removeprefix("torch."),
                 DASH if pruning is None else f"{pruning.method} {pruning.pattern or ''}".strip(),
                 DASH if pruning is None else decimals(pruning.sparsity_asked, 3),
                 DASH if pruning is None else decimals(pruning.sparsity_reached, 3),
@@ -53,7 +57,10 @@ def _short(pretrained: str | None) -> str:
 def _calibration(pruning: PruningSummary | None) -> str:
     if pruning is None or not pruning.calibration_source:
         return DASH
-    tokens = ", ".join(f"{language} {count}" for language, count in (pruning.tokens_per_language or {}).items())
+    counts = pruning.tokens_per_language or {}
+    tokens = ", ".join(f"{language} {count}" for language, count in counts.items())
+    if len(counts) > MOST_LANGUAGES:
+        tokens = f"{min(counts.values())} to {max(counts.values())} tokens in each of {len(counts)} languages"
     return f"{pruning.calibration_source}: {pruning.calibration_rows} x {pruning.calibration_length} ({tokens})"
 
 
