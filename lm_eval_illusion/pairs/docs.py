@@ -10,7 +10,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from typing import Any
 
 from ..errors import IllusionError
@@ -178,7 +178,7 @@ def _left_out(excluded: Mapping[str, int]) -> str:
     return f"{sum(excluded.values())} questions left out of every half ({reasons})"
 
 
-@lru_cache(maxsize=None)
+@cache
 def _say_once(line: str) -> None:
     """Log a line the first time it is said: the halves of a pair and their demonstrations share their exclusions."""
     logger.info(line)

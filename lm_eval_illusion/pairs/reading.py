@@ -63,8 +63,9 @@ def _visible(output: str) -> tuple[str, bool]:
 
 
 def _lines(outside: str) -> list[str]:
-    """Split at "\\n" alone, where generation stops too; what else breaks lines is a space."""
-    return _OTHER_BREAKS.sub(" ", outside).split("\n")
+    """Split at line feeds alone, where generation stops too; what else breaks lines is a space."""
+    lines: list[str] = _OTHER_BREAKS.sub(" ", outside).split("\n")
+    return lines
 
 
 def _shows(line: str) -> bool:

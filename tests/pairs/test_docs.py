@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from lm_eval_illusion.errors import IllusionError
-from lm_eval_illusion.pairs import eligible
+from lm_eval_illusion.pairs import docs, eligible
 from lm_eval_illusion.pairs.aligned import join_languages
 from lm_eval_illusion.pairs.answers import match
 from lm_eval_illusion.pairs.authored import Authored
@@ -143,9 +143,16 @@ def test_exclusions_are_logged(data_folder, monkeypatch, caplog):
     monkeypatch.setattr(eligible, "MAX_GOLD_CHARACTERS", 7)
     shown = logging.getLogger("lm_eval.illusion")  # the harness shows this logger and keeps it from the root's
     monkeypatch.setattr(shown, "handlers", [caplog.handler])
+    monkeypatch.setattr(shown, "propagate", False)
+    docs._say_once.cache_clear()
     with caplog.at_level("INFO", logger="lm_eval.illusion"):
-        build("tydiqa", "sw", folder=data_folder)
-    assert "questions left out of both halves: answer longer than 7 characters" in caplog.text
+        for count in (None, None, 3):
+            build("tydiqa", "sw", folder=data_folder, count=count)
+    lines = [record.getMessage() for record in caplog.records if "left out" in record.getMessage()]
+    assert len(lines) == 1
+    assert lines[0].startswith("tydiqa sw: ")
+    assert "questions left out of every half (" in lines[0]
+    assert lines[0].endswith("answer longer than 7 characters)")
 
 
 def test_an_authored_distractor_that_breaks_a_rule_is_named():

@@ -1,7 +1,6 @@
 """Where questions come from, and what a missing or wrong source is told."""
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -9,7 +8,7 @@ from lm_eval_illusion.errors import IllusionError
 from lm_eval_illusion.pairs import hub, pins
 from lm_eval_illusion.pairs.catalogue import DATASETS
 from lm_eval_illusion.pairs.pins import content_digest
-from lm_eval_illusion.pairs.questions import load_squad, parse_squad, read_squad
+from lm_eval_illusion.pairs.questions import load_squad
 from lm_eval_illusion.pairs.sources import (
     DATA_VARIABLE,
     check_data,
@@ -86,32 +85,6 @@ def test_the_hub_is_asked_at_the_pinned_revision(no_network, monkeypatch):
     assert seen["args"] == ("google/xquad", "xquad.en")
     assert seen["revision"] == "51adfef1c1287aab1d2d91b5bead9bcfb9c68583"
     assert seen["split"] == "validation"
-
-
-def test_xquad_rows_of_the_hub_have_no_title_and_give_the_same_questions(data_folder, no_network, monkeypatch):
-    content = read_squad(Path(data_folder) / "xquad" / "xquad.en.json")
-    rows, table = [], {}
-    for one in content["data"]:
-        for paragraph in one["paragraphs"]:
-            for qa in paragraph["qas"]:
-                texts = {"text": [answer["text"] for answer in qa["answers"]]}
-                rows.append(
-                    {"id": qa["id"], "context": paragraph["context"], "question": qa["question"], "answers": texts}
-                )
-                table[qa["id"]] = one["title"]
-    assert len(set(table.values())) > 1
-    monkeypatch.setattr(hub, "hub_reachable", lambda: True)
-    monkeypatch.setattr(hub, "_rows", lambda entry, language: rows)
-    monkeypatch.setattr(hub, "articles", lambda: table)
-    made = parse_squad(hub.hub_content(DATASETS["xquad"], "en"), "xquad", "en", parallel=True, where="hub")
-    assert made == load_squad(
-        Path(data_folder) / "xquad" / "xquad.en.json", dataset="xquad", language="en", parallel=True
-    )
-
-
-def test_the_shipped_table_knows_every_article_of_xquad():
-    table = hub.articles()
-    assert (len(table), len(set(table.values()))) == (1190, 48)
 
 
 def test_what_the_loader_says_is_passed_on(no_network, monkeypatch):
