@@ -132,6 +132,7 @@ def _require_shares(name: str, targets: Targets, shares: Sequence[float], asked:
 
 def _rows(spec: PruneSpec, tokenizer: Any) -> tuple[torch.Tensor, dict[str, Any]]:
     from prune_hooks.calibration import load_rows
+    from prune_hooks.calibration.shingles import listed
 
     loaded = load_rows(
         spec.calibration,
@@ -148,6 +149,7 @@ def _rows(spec: PruneSpec, tokenizer: Any) -> tuple[torch.Tensor, dict[str, Any]
         "length": int(loaded.rows.shape[1]),
         "tokens_per_language": dict(loaded.tokens_per_language),
         "text_hashes": list(loaded.text_hashes[:_MAX_TEXT_HASHES]),
+        "shingles": listed(loaded.texts),
     }
     return loaded.rows, facts
 

@@ -57,6 +57,11 @@ def check_comparable(first: Run, other: Run) -> None:
                 f"{other.path}; "
                 "run both with the same --num_fewshot"
             )
+        if one.generation != two.generation:
+            raise IllusionError(
+                f"task {name} generated with {_shown(one.generation)} in {first.path} and {_shown(two.generation)} in "
+                f"{other.path}; run both with the same --gen_kwargs and version of lm-eval-illusion"
+            )
     _check_checkpoint(first, other)
     for what, option, one_fact, two_fact in _settings(first, other):
         if one_fact != two_fact:
@@ -107,7 +112,7 @@ def _settings(first: Run, other: Run) -> list[tuple[str, str, object, object]]:
 
 def _shown(fact: object) -> str:
     text = "none" if fact is None else str(fact)
-    return text if len(text) <= 60 else text[:57] + "..."
+    return text if len(text) <= 160 else text[:157] + "..."
 
 
 def _check_scores(run: Run) -> None:

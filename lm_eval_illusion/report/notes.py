@@ -41,9 +41,9 @@ def run_notes(runs: Sequence[RunSummary], caches: Sequence[str | None]) -> list[
         if run.overlap.status == "overlap":
             notes.append(
                 _alarm(
-                    f"{run.label} was calibrated on texts that are evaluated: {run.overlap.items} items' "
-                    "passages are among its "
-                    "calibration texts. Its scores are not held out; prune again with other calibration text."
+                    f"{run.label} was calibrated on texts that are evaluated: {run.overlap.items} items' passages, or "
+                    f"stretches of them, are in its calibration text ({run.overlap.why}). Its scores are not held out; "
+                    "prune again with other calibration text."
                 )
             )
     shots = "/".join(str(n) for n in runs[0].num_fewshot)
@@ -52,6 +52,16 @@ def run_notes(runs: Sequence[RunSummary], caches: Sequence[str | None]) -> list[
     thinking = ", thinking on" if runs[0].enable_thinking else ""
     notes.append(_info(f"Prompt in all runs: {shots} demonstration(s), {chat}, {system}{thinking}."))
     for run in runs[1:]:
+        notes += [
+            _alarm(
+                f"{run.label} is another model than {runs[0].label}: {name} {after} against {before}. Compare a pruned "
+                "model with the checkpoint it was pruned from."
+            )
+            for name, before, after in (
+                (name, runs[0].identity.get(name), run.identity.get(name)) for name in ("class", "parameters")
+            )
+            if before is not None and after is not None and before != after
+        ]
         facts = zip(_made_with(runs[0]).items(), _made_with(run).values(), strict=True)
         notes += [
             _warning(f"{name} differs: {before} in {runs[0].label}, {after} in {run.label}.")
@@ -60,7 +70,7 @@ def run_notes(runs: Sequence[RunSummary], caches: Sequence[str | None]) -> list[
         ]
     for run, cache in zip(runs, caches, strict=True):
         if run.overlap.status == "none" or (run.overlap.status == "unchecked" and (run.pruning or run is not runs[0])):
-            word = "do not overlap" if run.overlap.status == "none" else "not checked"
+            word = "no overlap found" if run.overlap.status == "none" else "not checked"
             notes.append(_info(f"Calibration and evaluated passages of {run.label}: {word} ({run.overlap.why})."))
         if not run.truncation_checked:
             notes.append(

@@ -6,6 +6,8 @@ answers hold U+2028 and U+0085 raw; ``NaN`` and ``Infinity`` are accepted as num
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -64,7 +66,8 @@ def read_run(path: Path) -> Run:
     """
     results_file = find_results(path)
     results = _load(results_file, results_file.read_bytes())
-    names = sorted(_section(results, "configs", results_file))
+    configs = _section(results, "configs", results_file)
+    names = sorted(configs)
     if not names:
         raise IllusionError(f"{results_file} lists no tasks; {_AGAIN}")
     stamp = results_file.stem.removeprefix("results_")
@@ -84,6 +87,7 @@ def read_run(path: Path) -> Run:
             name=name,
             version=str(_section(results, "versions", results_file).get(name)),
             num_fewshot=int(_section(results, "n-shot", results_file).get(name) or 0),
+            generation=_generation(configs[name]),
             records=count,
         )
     return Run(path, results_file, _facts(results, results_file), tasks, halves, documents)
@@ -192,7 +196,7 @@ def _facts(results: Mapping[str, Any], where: Path) -> RunFacts:
         date=float(date) if isinstance(date, (int, float)) else None,
         harness_version=_text(results.get("lm_eval_version")),
         transformers_version=_text(results.get("transformers_version")),
-        identity=_identity(config, illusion, where),
+        identity=_identity(results, config, illusion, where),
         system_instruction=_text(system) if system else None,
         chat_template=_text(template) if results.get("chat_template") else None,
         fewshot_as_multiturn=results.get("fewshot_as_multiturn"),
@@ -206,20 +210,39 @@ def _facts(results: Mapping[str, Any], where: Path) -> RunFacts:
     )
 
 
-def _identity(config: Mapping[str, Any], illusion: Mapping[str, Any], where: Path) -> dict[str, str | None]:
-    """Return what was loaded: as pruned_hf tells it, else what the harness knows."""
+def _identity(
+    results: Mapping[str, Any], config: Mapping[str, Any], illusion: Mapping[str, Any], where: Path
+) -> dict[str, str | None]:
+    """Return what was loaded: as pruned_hf tells it, else what the harness knows.
+
+    The harness's own `device` is what was asked for, cuda:0 by default whatever was used, and says nothing.
+    """
     told, versions = _section(illusion, "model", where), _section(illusion, "versions", where)
-    args = config.get("model_args")
-    plain = args if isinstance(args, dict) else {}
+    args = config.get("model_args") or {}
+    if isinstance(args, str):
+        args = dict(part.strip().partition("=")[::2] for part in args.split(","))
+    torch = re.search(r"^PyTorch version: (\S+)", str(results.get("pretty_env_info")), re.MULTILINE)
     known = {
-        "pretrained": plain.get("pretrained"),
+        "pretrained": args.get("pretrained"),
         "revision": config.get("model_revision"),
+        "parameters": config.get("model_num_parameters"),
         "dtype": config.get("model_dtype"),
-        "device": config.get("device"),
-        "torch": versions.get("torch"),
+        "max_length": results.get("max_length"),
+        "torch": versions.get("torch") or (torch and torch[1]),
         **told,
     }
-    return {name: _text(known.get(name)) for name in IDENTITY}
+    facts = {name: _text(known.get(name)) for name in IDENTITY}
+    dtype, device = facts["dtype"], facts["device"]
+    return {
+        **facts,
+        "dtype": dtype.removeprefix("torch.") if dtype else None,
+        "device": device.partition(":")[0] if device else None,
+    }
+
+
+def _generation(config: object) -> str | None:
+    asked = config.get("generation_kwargs") if isinstance(config, dict) else None
+    return json.dumps(asked, sort_keys=True, ensure_ascii=False, default=str) if asked else None
 
 
 def _text(value: object) -> str | None:

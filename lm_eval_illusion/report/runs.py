@@ -11,7 +11,18 @@ from lm_eval_illusion.report.halves import Half
 
 __all__ = ["IDENTITY", "Document", "HalfRecord", "Run", "RunFacts", "TaskFacts"]
 
-IDENTITY = ("pretrained", "revision", "model_type", "dtype", "attn_implementation", "max_length", "device", "torch")
+IDENTITY = (
+    "pretrained",
+    "revision",
+    "model_type",
+    "class",
+    "parameters",
+    "dtype",
+    "attn_implementation",
+    "max_length",
+    "device",
+    "torch",
+)
 """Facts about the loaded model that a results file may tell."""
 
 
@@ -23,6 +34,8 @@ class TaskFacts:
     version: str
     """Task version as text; a changed task is not comparable."""
     num_fewshot: int
+    generation: str | None
+    """The generation arguments in effect, as JSON with sorted keys; None where the task generates nothing."""
     records: int
     """Sample records read."""
 

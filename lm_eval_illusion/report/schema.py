@@ -101,9 +101,11 @@ class Overlap(Plain):
 
     status: Literal["none", "overlap", "unchecked", "not pruned", "no calibration"]
     hashes: int
-    """Calibration texts known by hash."""
+    """Calibration texts known by the hash of the whole."""
+    stretches: int
+    """Stretches of calibration text known by a sampled hash."""
     items: int
-    """Evaluated items whose passage is a calibration text."""
+    """Evaluated items whose passage is a calibration text or shares running text with one."""
     why: str
 
 
@@ -137,7 +139,7 @@ class RunSummary(Plain):
     harness_version: str | None
     transformers_version: str | None
     identity: dict[str, str | None]
-    """What was loaded: pretrained, revision, model_type, dtype, attn_implementation, max_length, device, torch."""
+    """What was loaded: see `runs.IDENTITY`."""
     tasks: list[str]
     num_fewshot: list[int]
     chat_template: str | None

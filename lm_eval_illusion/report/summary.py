@@ -9,13 +9,11 @@ from typing import Any
 from pydantic import ValidationError
 
 from lm_eval_illusion.errors import IllusionError
+from lm_eval_illusion.report.overlap import find_overlap
 from lm_eval_illusion.report.runs import Run
-from lm_eval_illusion.report.schema import Overlap, PruningSummary, RunSummary
+from lm_eval_illusion.report.schema import PruningSummary, RunSummary
 
 __all__ = ["label_runs", "summarise_run"]
-
-HASH_CAP = 5000
-"""The receipt lists at most this many text hashes; a full list may be cut."""
 
 
 def label_runs(runs: list[Run]) -> list[str]:
@@ -73,7 +71,7 @@ def _summarise(run: Run, label: str) -> RunSummary:
         device=facts.device,
         truncation_checked=all(half.fits is not None for half in halves),
         pruning=_pruning(run),
-        overlap=_overlap(run),
+        overlap=find_overlap(run),
     )
 
 
@@ -112,37 +110,3 @@ def _pruning(run: Run) -> PruningSummary | None:
         spec_digest=receipt.get("spec_digest"),
         weights_sha256=receipt.get("weights_sha256"),
     )
-
-
-NOT_FOUND = "no calibration document is an evaluated passage; passages inside longer documents were not looked for"
-"""What equal hashes can tell, and what not."""
-
-
-def _overlap(run: Run) -> Overlap:
-    """Compare calibration text hashes with the passages of every item of this run."""
-    receipt = run.facts.receipt
-    if receipt is None:
-        return Overlap(status="unchecked", hashes=0, items=0, why="the run carries no pruning receipt")
-    if _spec(run).get("method") == "none":
-        return Overlap(status="not pruned", hashes=0, items=0, why="nothing was pruned")
-    if not receipt.get("calibration"):
-        return Overlap(status="no calibration", hashes=0, items=0, why="the method used no calibration text")
-    hashes = set(receipt["calibration"].get("text_hashes") or [])
-    if not hashes:
-        return Overlap(
-            status="unchecked", hashes=0, items=0, why="the receipt lists no text hashes (token rows were given)"
-        )
-    passages: dict[str, str | None] = {}
-    for records in run.halves.values():
-        for item_id, record in records.items():
-            passages[item_id] = record.half.passage_sha256
-    hits = sum(1 for passage in passages.values() if passage in hashes)
-    if hits:
-        return Overlap(status="overlap", hashes=len(hashes), items=hits, why="evaluated passages are calibration texts")
-    unknown = sum(1 for passage in passages.values() if not passage)
-    if unknown:
-        return Overlap(status="unchecked", hashes=len(hashes), items=0, why=f"{unknown} items carry no passage hash")
-    if len(hashes) >= HASH_CAP:
-        why = f"the receipt stops at {HASH_CAP} texts; none of these is evaluated"
-        return Overlap(status="unchecked", hashes=len(hashes), items=0, why=why)
-    return Overlap(status="none", hashes=len(hashes), items=0, why=NOT_FOUND)

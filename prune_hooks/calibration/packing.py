@@ -38,6 +38,9 @@ class CalibrationSet:
     text_hashes: list[str]
     """Sorted `text_hash` of each document of which any part was used."""
 
+    texts: tuple[str, ...] = ()
+    """The used pieces of documents themselves, none for ready token rows."""
+
 
 @dataclass
 class Stream:
@@ -46,6 +49,7 @@ class Stream:
     tokens: list[int] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
     hashes: set[str] = field(default_factory=set)
+    pieces: list[str] = field(default_factory=list)
 
 
 def rows_digest(rows: torch.Tensor) -> str:
@@ -73,6 +77,7 @@ def take(documents: Iterable[Document], tokenizer: Any, need: int | None, seed: 
         stream.tokens += ids
         stream.counts[language] = stream.counts.get(language, 0) + len(ids)
         stream.hashes.add(digest)
+        stream.pieces.append(piece)
     return stream
 
 
@@ -125,7 +130,8 @@ def pack(
         for language, count in stream.counts.items():
             counts[language] = counts.get(language, 0) + count
     hashes = sorted({digest for stream in streams.values() for digest in stream.hashes})
-    return CalibrationSet(rows, source, rows_digest(rows), dict(sorted(counts.items())), hashes)
+    texts = tuple(piece for stream in streams.values() for piece in stream.pieces)
+    return CalibrationSet(rows, source, rows_digest(rows), dict(sorted(counts.items())), hashes, texts)
 
 
 def bos_ids(tokenizer: Any) -> list[int]:

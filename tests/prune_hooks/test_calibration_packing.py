@@ -74,6 +74,13 @@ def test_only_documents_that_were_used_are_hashed():
     assert made.text_hashes[0] in {text_hash(d.text) for d in ENGLISH}
 
 
+def test_the_pieces_that_were_used_are_told(monkeypatch):
+    monkeypatch.setattr(packing, "PIECE_CHARACTERS", 12)
+    made = pack({"xx": [Document("one two three four", "xx")]}, Letters(), source="s", samples=1, length=4, seed=0)
+    assert len(made.texts) == 1
+    assert made.texts[0] in {"one two", "three four"}
+
+
 def test_white_space_is_folded_before_hashing():
     assert text_hash(" a\n\tb  c ") == hashlib.sha256(b"a b c").hexdigest()
 

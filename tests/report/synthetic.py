@@ -9,6 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from lm_eval_illusion.report.shingles import RULE, shingles
+
+GENERATION = {"until": [], "do_sample": False, "max_gen_toks": 48}
 STAMP = "2026-11-30T10-00-00.000000"
 
 
@@ -133,8 +136,11 @@ def record(question: Question, condition: str, doc_id: int, prompt_prefix: str =
     }
 
 
-def receipt(method: str = "wanda", sparsity: float = 0.5, texts: Sequence[str] = ("other",)) -> dict[str, Any]:
-    """A pruning receipt as pruned_hf leaves it in the results file."""
+def receipt(
+    method: str = "wanda", sparsity: float = 0.5, texts: Sequence[str] = ("other",), parts: bool = False
+) -> dict[str, Any]:
+    """A pruning receipt as pruned_hf leaves it in the results file; `parts`: with sampled hashes of running text."""
+    sampled = {"rule": RULE, "hashes": sorted(set().union(*(shingles(text) for text in texts))), "cut": False}
     return {
         "schema": 1,
         "spec": {"method": method, "sparsity": sparsity, "pattern": "unstructured", "allocation": "uniform"},
@@ -153,6 +159,7 @@ def receipt(method: str = "wanda", sparsity: float = 0.5, texts: Sequence[str] =
             "length": 512,
             "tokens_per_language": {"de": 4096, "en": 4096},
             "text_hashes": [sha(text) for text in texts],
+            **({"shingles": sampled} if parts else {}),
         },
         "weights_sha256": "ef" * 32,
     }
@@ -192,7 +199,9 @@ def write_run(
             path.write_text("".join(line + "\n" for line in lines), encoding="utf-8", newline="\n")
     whole = {
         "results": {task: {"alias": task} for task in tasks},
-        "configs": {task: {"task": task} for task in tasks},
+        "configs": {
+            task: {"task": task, **({"generation_kwargs": GENERATION} if "_gen_" in task else {})} for task in tasks
+        },
         "versions": dict.fromkeys(tasks, version),
         "n-shot": dict.fromkeys(tasks, num_fewshot),
         "n-samples": {task: {"original": count, "effective": count} for task, count in tasks.items()},

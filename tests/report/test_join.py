@@ -25,7 +25,7 @@ def run_of(questions, order=None):
         records = [HalfRecord("t", "d", "p", parse_half(metric(q, condition))) for q in questions]
         for index in order or range(len(records)):
             halves.setdefault(condition, {})[records[index].half.item_id] = records[index]
-    return Run(Path("r"), Path("r/results_x.json"), FACTS, {"t": TaskFacts("t", "1", 0, len(questions))}, halves)
+    return Run(Path("r"), Path("r/results_x.json"), FACTS, {"t": TaskFacts("t", "1", 0, None, len(questions))}, halves)
 
 
 def test_quadrants():

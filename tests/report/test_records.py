@@ -213,6 +213,56 @@ DIFFERENT = [
 ]
 
 
+def results_of(run):
+    return run / "org__model" / f"results_{STAMP}.json"
+
+
+def test_generation_arguments_in_effect_are_compared(tmp_path):
+    """Those of the task itself, which `--gen_kwargs` changes and another version of the task may."""
+    folders = [write_run(tmp_path / name, pattern("brn")) for name in "ab"]
+    first = read_run(folders[0])
+    results = json.loads(results_of(folders[1]).read_text())
+    kwargs = results["configs"]["tydiqa_gen_en"]["generation_kwargs"]
+    results["configs"]["tydiqa_gen_en"]["generation_kwargs"] = dict(reversed(kwargs.items()))
+    results_of(folders[1]).write_text(json.dumps(results))
+    check_comparable(first, read_run(folders[1]))
+    kwargs["max_gen_toks"] = 8
+    results["configs"]["tydiqa_gen_en"]["generation_kwargs"] = kwargs
+    results_of(folders[1]).write_text(json.dumps(results))
+    with pytest.raises(
+        IllusionError, match=r'task tydiqa_gen_en generated with .*"max_gen_toks": 48.*"max_gen_toks": 8,.*--gen_kwargs'
+    ):
+        check_comparable(first, read_run(folders[1]))
+
+
+@pytest.mark.parametrize("args", [{"pretrained": "./pruned", "dtype": "auto"}, "pretrained=./pruned, dtype=auto"])
+def test_what_a_plain_run_loaded(tmp_path, args):
+    config = {
+        "model": "hf",
+        "model_args": args,
+        "illusion": None,
+        "model_dtype": "torch.float16",
+        "model_num_parameters": 12,
+        "model_revision": "main",
+        "device": "cuda:0",
+    }
+    told = {"max_length": 512, "pretty_env_info": "PyTorch version: 2.9.0+cpu\nIs debug build: False"}
+    identity = read_run(write_run(tmp_path, pattern("b"), config=config, results=told)).facts.identity
+    assert {name: value for name, value in identity.items() if value is not None} == {
+        "pretrained": "./pruned",
+        "revision": "main",
+        "parameters": "12",
+        "dtype": "float16",
+        "max_length": "512",
+        "torch": "2.9.0+cpu",
+    }
+
+
+def test_a_number_of_the_device_is_no_other_device(tmp_path):
+    run = read_run(write_run(tmp_path, pattern("b"), model={"device": "cuda:1", "dtype": "torch.bfloat16"}))
+    assert (run.facts.identity["device"], run.facts.identity["dtype"]) == ("cuda", "bfloat16")
+
+
 @pytest.mark.parametrize(("options", "message"), DIFFERENT)
 def test_runs_that_differ_are_refused(tmp_path, options, message):
     first = read_run(write_run(tmp_path / "a", pattern("brn")))

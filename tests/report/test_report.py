@@ -1,14 +1,18 @@
 """The whole report: what it says, what it refuses, and the files it writes."""
 
+import io
 import json
 import os
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 from synthetic import Question, pattern, receipt, sha, write_run
 
 from lm_eval_illusion.errors import IllusionError
 from lm_eval_illusion.report import build_report, write_report
+from lm_eval_illusion.report.render.tables import comparison_tables
+from lm_eval_illusion.report.render.text import render_text
 from lm_eval_illusion.report.schema import ReportFile
 from lm_eval_illusion.report.write import replace_file
 
@@ -127,7 +131,7 @@ def test_calibration_overlap_is_an_alarm(tmp_path):
 def test_no_overlap_is_stated(runs):
     report = build_report(runs)
     assert report.file.runs[1].overlap.status == "none"
-    assert any("of wanda 0.5: do not overlap" in text for text in notes(report, "info"))
+    assert any("of wanda 0.5: no overlap found" in text for text in notes(report, "info"))
 
 
 @pytest.mark.parametrize(
@@ -307,3 +311,40 @@ def test_many_calibration_languages_are_summed_up(tmp_path):
     runs = [write_run(tmp_path / n, pattern("bb"), pruning=p) for n, p in (("a", None), ("b", changed))]
     write_report(build_report(runs), tmp_path / "out")
     assert "(300 to 308 tokens in each of 9 languages)" in (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("model", "config", "words"),
+    [
+        ({"class": "LlamaForCausalLM"}, {}, "class LlamaForCausalLM against Gemma3ForCausalLM"),
+        ({}, {"model_num_parameters": 7}, "parameters 7 against 5"),
+    ],
+)
+def test_an_exported_checkpoint_of_another_model_is_an_alarm(tmp_path, model, config, words):
+    dense = {"pretrained": "org/model", "class": "Gemma3ForCausalLM"}
+    one = write_run(tmp_path / "a", pattern("bb"), model=dense, config={"model_num_parameters": 5})
+    other = {"model": "hf", "model_num_parameters": 5, **config}
+    two = write_run(tmp_path / "b", pattern("br"), model={**dense, "pretrained": "./pruned", **model}, config=other)
+    assert f"ALARM: b is another model than dense: {words}." in build_report([one, two]).file.headline[0]
+
+
+def test_an_exported_checkpoint_of_the_same_model_is_compared(tmp_path):
+    size = {"model_num_parameters": 5}
+    one = write_run(tmp_path / "a", pattern("bb"), model={"pretrained": "org/model"}, config=size)
+    exported = {"model": "hf", "model_args": "pretrained=./pruned", "illusion": None, **size}
+    report = build_report([one, write_run(tmp_path / "b", pattern("br"), config=exported)])
+    assert notes(report, "alarm") == []
+    assert report.file.runs[1].identity["pretrained"] == "./pruned"
+
+
+def test_the_terminal_shows_the_overall_sensitivity_and_says_where_the_rest_is(runs, tmp_path):
+    report = build_report(runs)
+    table = next(t for t in comparison_tables(report.file.comparisons[0]) if t.title.startswith("Gap under every"))
+    assert {row[0].removesuffix(" *") for row in table.rows[: table.overall]} == {"overall"}
+    assert {row[0].removesuffix(" *") for row in table.rows[table.overall :]} == {"tydiqa en", "tydiqa sw"}
+    stream = io.StringIO()
+    Console(file=stream, width=200).print(render_text(report))
+    assert "Datasets and languages: report.md." in stream.getvalue()
+    write_report(report, tmp_path / "out")
+    shown = (tmp_path / "out" / "report.md").read_text(encoding="utf-8").split("### Gap under every")[1]
+    assert "| tydiqa sw * | near | pmi |" in shown

@@ -47,7 +47,8 @@ def _classes(comparison: Comparison) -> Table:
 
 
 def _sensitivity(comparison: Comparison) -> Table:
-    rows = []
+    rows: list[list[str]] = []
+    overall = 0
     for row in comparison.rows:
         for d in DISTANCES:
             one, two = far_or_near(row.dense, d), far_or_near(row.pruned, d)
@@ -57,8 +58,10 @@ def _sensitivity(comparison: Comparison) -> Table:
                 before, after = one.sensitivity[n], two.sensitivity[n]
                 shown = (f"{decimals(before[m])} → {decimals(after[m])}" for m in MATCHERS)
                 rows.append([scope_name(row), d, n, *shown])
+                overall += row.scope == "overall"
     note = f"Fixed in advance: {NORMALISERS[0]} and {MATCHERS[0]}."
-    return Table("Gap under every normaliser and matcher", ["scope", "options", "normaliser", *MATCHERS], rows, note)
+    columns = ["scope", "options", "normaliser", *MATCHERS]
+    return Table("Gap under every normaliser and matcher", columns, rows, note, overall=overall or None)
 
 
 def _form(comparison: Comparison) -> Table:

@@ -24,6 +24,8 @@ class Table:
     note: str = ""
     brief: bool = True
     """Whether the terminal shows it too."""
+    overall: int | None = None
+    """The terminal shows only so many first rows; None: all."""
 
 
 def scope_name(row: Row) -> str:

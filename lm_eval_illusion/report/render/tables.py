@@ -25,7 +25,7 @@ def run_table(file: ReportFile) -> Table:
                 run.label,
                 run.model,
                 _short(run.identity.get("pretrained")),
-                (run.identity.get("dtype") or DASH).removeprefix("torch."),
+                run.identity.get("dtype") or DASH,
                 DASH if pruning is None else f"{pruning.method} {pruning.pattern or ''}".strip(),
                 DASH if pruning is None else decimals(pruning.sparsity_asked, 3),
                 DASH if pruning is None else decimals(pruning.sparsity_reached, 3),

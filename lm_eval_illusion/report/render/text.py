@@ -35,9 +35,11 @@ def render_text(report: Report) -> RenderableType:
 
 
 def _table(table: Table) -> RichTable:
+    rows = table.rows[: table.overall]
+    note = table.note + (" Datasets and languages: report.md." if len(rows) < len(table.rows) else "")
     drawn = RichTable(
         title=Text(table.title, style="bold"),
-        caption=Text(table.note) if table.note else None,
+        caption=Text(note) if note else None,
         title_justify="left",
         caption_justify="left",
         box=box.SIMPLE_HEAD,
@@ -45,6 +47,6 @@ def _table(table: Table) -> RichTable:
     )
     for index, column in enumerate(table.columns):
         drawn.add_column(Text(column), justify="left" if index == 0 else "right", overflow="fold")
-    for row in table.rows:
+    for row in rows:
         drawn.add_row(*(Text(inert(cell)) for cell in row))
     return drawn
