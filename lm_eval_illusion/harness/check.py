@@ -9,7 +9,7 @@ import gc
 import json
 import logging
 import os
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -118,11 +118,7 @@ def _with_prompting(plan: CheckPlan) -> CheckPlan:
                 "a base model that carries one wants --no-chat-template"
             )
     shots = plan.num_fewshot if plan.num_fewshot is not None else (0 if chat else 1)
-    return CheckPlan(**{**_fields(plan), "chat_template": chat, "num_fewshot": shots})
-
-
-def _fields(plan: CheckPlan) -> dict[str, Any]:
-    return {name: getattr(plan, name) for name in plan.__dataclass_fields__}
+    return replace(plan, chat_template=chat, num_fewshot=shots)
 
 
 def _tokenizer(plan: CheckPlan) -> Any:

@@ -44,14 +44,10 @@ def cache_folder() -> Path:
 
 def sha256_of(path: Path) -> str:
     """Return the SHA-256 of a file as hex."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest() if hasattr(hashlib, "file_digest") else _digest(stream)
-
-
-def _digest(stream) -> str:  # type: ignore[no-untyped-def]  # Python 3.10 only
     digest = hashlib.sha256()
-    while block := stream.read(1 << 20):
-        digest.update(block)
+    with path.open("rb") as stream:
+        while block := stream.read(1 << 20):
+            digest.update(block)
     return digest.hexdigest()
 
 
