@@ -166,7 +166,8 @@ def alternate(name: str, ours: Worker, rival: Worker, *, turns: int, warm_up: in
     for _ in range(warm_up):
         ours.once()
         rival.once()
-    mine, theirs = [], []
+    mine: list[Turn] = []
+    theirs: list[Turn] = []
     for turn in range(turns):
         for side, kept in ((ours, mine), (rival, theirs))[:: 1 if turn % 2 == 0 else -1]:
             kept.append(side.once())
