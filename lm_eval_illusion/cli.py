@@ -94,6 +94,7 @@ def check(
 ) -> None:
     """Run one checkpoint dense and pruned, and report what changed."""
     from lm_eval_illusion.harness.check import CheckPlan
+    from lm_eval_illusion.harness.planned import PlannedRun
 
     pruning: dict[str, Any] = {
         "method": method,
@@ -104,10 +105,9 @@ def check(
         "calibration_samples": calibration_samples,
         "calibration_length": calibration_length,
     }
-    plan = CheckPlan(
+    asked = PlannedRun(
         pretrained=pretrained,
         model_args=_key_values(model_args),
-        pruning={key: value for key, value in pruning.items() if value is not None},
         tasks=tuple(name for name in tasks.split(",") if name),
         items=items,
         num_fewshot=num_fewshot,
@@ -116,7 +116,7 @@ def check(
         batch_size=batch_size,
         device=device,
     )
-    _check(plan, out)
+    _check(CheckPlan(asked, {key: value for key, value in pruning.items() if value is not None}), out)
 
 
 @app.command()

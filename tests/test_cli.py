@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from lm_eval_illusion.errors import IllusionError
 from tests import families
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -85,32 +84,9 @@ def test_check_touches_no_run_of_the_user(tmp_path, inside):
     words = ["check", "--pretrained", str(folder), "--tasks", "illusion_mini_en", "--items", "2", "--device", "cpu"]
     code, errors = inside(*words, "--method", "random", "--no-chat-template", "--out", str(tmp_path / "out"))
     assert code == 2
-    assert "dense: not empty and not written by check" in errors.strip().splitlines()[-1]
+    assert "dense: not empty and not written by this command" in errors.strip().splitlines()[-1]
     assert kept.read_text() == "mine"
     assert not (tmp_path / "out" / "pruned").exists()
-
-
-def test_check_clears_only_its_own_interrupted_run(tmp_path):
-    from lm_eval_illusion.harness import check
-
-    wanted = {"model_args": 1, "version": "x"}
-    check._mark(tmp_path / "a", wanted, finished=False)
-    assert check._standing(tmp_path / "a", wanted) is False
-    check._mark(tmp_path / "a", wanted, finished=True)
-    assert check._standing(tmp_path / "a", wanted) is True
-    with pytest.raises(IllusionError, match="holds a run with other version; choose another --out"):
-        check._standing(tmp_path / "a", {**wanted, "version": "y"})
-
-
-def test_a_changed_checkpoint_is_another_run(tmp_path):
-    from lm_eval_illusion.harness import check
-
-    model = families.save_tiny("gpt2", tmp_path / "model")
-    plan = check.CheckPlan(pretrained=str(model))
-    before = check._wanted(plan, {})
-    assert check._wanted(plan, {}) == before
-    (model / "model.safetensors").touch()
-    assert check._wanted(plan, {}) != before
 
 
 def test_lm_eval_itself_ends_in_the_message(tmp_path):
@@ -155,7 +131,10 @@ def test_check_does_not_mix_runs(checked):
     other[other.index("0.5")] = "0.6"
     refused = cli(*other)
     assert refused.returncode == 2
-    assert "dense: holds a run with other pruning; choose another --out" in refused.stderr.strip().splitlines()[-1]
+    assert (
+        "pruned: holds a run with other model_args.sparsity; choose another --out"
+        in refused.stderr.strip().splitlines()[-1]
+    )
 
 
 def test_two_runs_in_a_folder_are_refused(checked):

@@ -1,0 +1,87 @@
+"""A folder that holds one planned run: a marker in it says what the run is made from and whether it is finished.
+
+A finished run is never made again; an interrupted one is cleared and made anew; anything else in the way is an error.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import logging
+import os
+from pathlib import Path
+from typing import Any
+
+from lm_eval_illusion.errors import IllusionError
+from lm_eval_illusion.harness import launch
+from lm_eval_illusion.harness.planned import PlannedRun
+
+log = logging.getLogger("lm_eval.illusion")
+
+MARKER = "illusion_run.json"
+
+
+def is_finished(folder: Path, wanted: dict[str, Any]) -> bool:
+    """Say whether a folder already holds the wanted run, finished.
+
+    Args:
+        folder: The run folder; need not exist.
+        wanted: `PlannedRun.made_from()`.
+
+    Raises:
+        IllusionError: If it holds a finished run made from something else, or files that this project did not write.
+    """
+    marker = folder / MARKER
+    if marker.is_file():
+        held = json.loads(marker.read_text(encoding="utf-8"))
+        if not held["finished"] or held["made_from"] == wanted:
+            return bool(held["finished"])
+        raise IllusionError(
+            f"{folder}: holds a run with other {', '.join(differences(held['made_from'], wanted))}; choose another "
+            "--out or remove the folder"
+        )
+    if folder.exists() and any(folder.iterdir()):
+        raise IllusionError(f"{folder}: not empty and not written by this command; choose another --out")
+    return False
+
+
+def differences(held: dict[str, Any], wanted: dict[str, Any]) -> list[str]:
+    """Return the names of the options that differ, those of the model one by one (`model_args.sparsity`), sorted."""
+    found = []
+    for key in sorted(held.keys() | wanted.keys()):
+        mine, theirs = held.get(key), wanted.get(key)
+        if mine == theirs:
+            continue
+        if key == "model_args" and isinstance(mine, dict) and isinstance(theirs, dict):
+            found += [f"{key}.{name}" for name in differences(mine, theirs)]
+        else:
+            found.append(key)
+    return found
+
+
+def mark(folder: Path, wanted: dict[str, Any], *, finished: bool) -> None:
+    """Write the marker (to a temporary file, then renamed)."""
+    folder.mkdir(parents=True, exist_ok=True)
+    scratch = folder / f"{MARKER}.tmp"
+    scratch.write_text(json.dumps({"finished": finished, "made_from": wanted}, indent=1), encoding="utf-8")
+    os.replace(scratch, folder / MARKER)
+
+
+def run_once(plan: PlannedRun, folder: Path) -> Path:
+    """Make a run in its folder, unless it is there.
+
+    Raises:
+        IllusionError: As `is_finished`, and if the harness left no files.
+    """
+    wanted = plan.made_from()
+    if is_finished(folder, wanted):
+        log.info("%s: already run with these options, kept", folder)
+        return folder
+    for path in folder.rglob("*") if (folder / MARKER).is_file() else ():
+        if path.is_file() and path.name.startswith(("results_", "samples_")):
+            path.unlink()  # of our own interrupted run: the marker says so
+    mark(folder, wanted, finished=False)
+    launch.run(plan.arguments(folder))
+    mark(folder, wanted, finished=True)
+    gc.collect()
+    return folder
