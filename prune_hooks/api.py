@@ -16,6 +16,7 @@ from prune_hooks.errors import PruneError
 from prune_hooks.phases import Phases
 from prune_hooks.receipt import Receipt, WeightRecord, count_zeros, hash_weights, versions, whole_model_sparsity
 from prune_hooks.registry import get_allocation, get_method
+from prune_hooks.reuse import Reuse
 from prune_hooks.spec import PruneSpec
 from prune_hooks.statistics import Needs
 from prune_hooks.targets import Targets, Weight, find_targets, require_finite
@@ -24,7 +25,13 @@ _MAX_TEXT_HASHES = 5000
 
 
 def prune(
-    model: nn.Module, tokenizer: Any, spec: PruneSpec, *, progress: bool = True, batch_rows: int | None = None
+    model: nn.Module,
+    tokenizer: Any,
+    spec: PruneSpec,
+    *,
+    progress: bool = True,
+    batch_rows: int | None = None,
+    reuse: Reuse | None = None,
 ) -> Receipt:
     """Prunes a transformers model in place, on the device its weights are on.
 
@@ -37,6 +44,7 @@ def prune(
         spec: what to do.
         progress: show a progress bar over blocks.
         batch_rows: calibration rows that go through a block at once; None: as many as the memory budget holds.
+        reuse: what earlier calls on the same model, dense again by now, have left to be used; the result is the same.
 
     Returns:
         The receipt.
@@ -67,13 +75,13 @@ def prune(
                 done = prune_without_inputs(method, spec, targets, shares)
         else:
             with phases.phase("calibration"):
-                rows, calibration = _rows(spec, tokenizer)
+                rows, calibration = reuse.rows(spec, tokenizer, _rows) if reuse else _rows(spec, tokenizer)
                 shape = (rows.shape[0], rows.shape[1])
                 fit = min(batch_rows or rows_at_once(model, targets, shape, device, spec.sequential), shape[0])
                 calibration["batch_rows"] = fit
                 batches = make_batches(model, rows, fit)
             with phases.phase("prune"):
-                done = prune_along_walk(model, method, spec, targets, shares, batches, progress)
+                done = prune_along_walk(model, method, spec, targets, shares, batches, progress, reuse)
         with phases.phase("receipt"):
             after = count_zeros(weights)
             whole = whole_model_sparsity(model)

@@ -11,6 +11,7 @@ from tqdm import tqdm
 from prune_hooks.capture import Batch
 from prune_hooks.errors import PruneError
 from prune_hooks.registry import Group, Method, Outcome
+from prune_hooks.reuse import Reuse
 from prune_hooks.sequential import prune_block
 from prune_hooks.spec import PruneSpec
 from prune_hooks.statistics import Statistics
@@ -62,6 +63,7 @@ def prune_along_walk(
     shares: Sequence[float],
     batches: Sequence[Batch],
     progress: bool,
+    reuse: Reuse | None = None,
 ) -> Done:
     """Prunes block by block with the statistics of each weight's inputs."""
     done = Done()
@@ -74,5 +76,6 @@ def prune_along_walk(
             if statistics.starved:
                 done.starved.update(group)
 
-        prune_block(step, method.needs, spec.sequential, prune)
+        kept = reuse.first_block(spec, method.needs, step.block, batches) if reuse and step.index == 0 else None
+        prune_block(step, method.needs, spec.sequential, prune, kept)
     return done

@@ -23,8 +23,9 @@ from torch import nn
 
 from prune_hooks.fused import expert_inputs, is_experts
 from prune_hooks.lanes import Lane
+from prune_hooks.reuse import FirstBlock
 from prune_hooks.statistics import Needs, Statistics
-from prune_hooks.targets import HookPoint, Stage, Weight
+from prune_hooks.targets import Block, HookPoint, Stage, Weight
 from prune_hooks.walk import Step
 
 Prune = Callable[[tuple[Weight, ...], Statistics], None]
@@ -40,7 +41,7 @@ class _Meeting:
     kwargs: dict[str, Any]
 
 
-def prune_block(step: Step, needs: Needs, sequential: str, prune: Prune) -> None:
+def prune_block(step: Step, needs: Needs, sequential: str, prune: Prune, kept: FirstBlock | None = None) -> None:
     """Prunes one block in the given order ("weight" or "block") and advances every batch.
 
     Args:
@@ -48,19 +49,25 @@ def prune_block(step: Step, needs: Needs, sequential: str, prune: Prune) -> None
         needs: what the statistics must hold.
         sequential: the order.
         prune: called once for each group of weights that share an input.
+        kept: of a model's first block, what earlier calls have left, or where to leave it.
     """
     if sequential == "block":
-        _published(step, needs, prune)
+        _published(step, needs, prune, kept)
     else:
-        _in_step(step, needs, prune)
+        _in_step(step, needs, prune, kept)
+    if kept is not None:
+        kept.close()
 
 
-def _published(step: Step, needs: Needs, prune: Prune) -> None:
+def _published(step: Step, needs: Needs, prune: Prune, kept: FirstBlock | None) -> None:
     collected = _Collected(needs)
-    for batch in step.batches:
-        with _hooked(step, lambda point, args, kwargs: collected.add_all(point, args, kwargs)):
-            step.run(batch)
-        collected.end_batch()
+    if kept is None or not collected.take(step.block, kept):
+        for batch in step.batches:
+            with _hooked(step, lambda point, args, kwargs: collected.add_all(point, args, kwargs)):
+                step.run(batch)
+            collected.end_batch()
+        if kept is not None:
+            collected.leave(kept)
     for point in step.block.points:
         for stage in point.stages:
             collected.prune(stage, prune)
@@ -68,9 +75,9 @@ def _published(step: Step, needs: Needs, prune: Prune) -> None:
         step.advance(batch)
 
 
-def _in_step(step: Step, needs: Needs, prune: Prune) -> None:
+def _in_step(step: Step, needs: Needs, prune: Prune, kept: FirstBlock | None) -> None:
     pruned: set[HookPoint] = set()
-    last = _Shared()
+    last = _Shared(kept)
     if len(step.batches) == 1:
 
         def handle(point: HookPoint, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -119,9 +126,10 @@ def _in_lanes(step: Step, needs: Needs, prune: Prune, pruned: set[HookPoint], la
 class _Shared:
     """The last statistic taken and the tensors it was taken of, for the weights that read the same."""
 
-    def __init__(self) -> None:
+    def __init__(self, kept: FirstBlock | None) -> None:
         self._inputs: list[torch.Tensor] = []
         self._statistics: Statistics | None = None
+        self._kept = kept
 
     def find(self, inputs: list[torch.Tensor]) -> Statistics | None:
         """Returns the statistic if it was taken of exactly these tensors."""
@@ -132,6 +140,24 @@ class _Shared:
         """Remembers a statistic instead of the one before."""
         self._inputs, self._statistics = inputs, statistics
 
+    def past_first(self) -> None:
+        """Forgets what is kept: a weight is about to be pruned."""
+        self._kept = None
+
+    def make(self, stage: Stage, needs: Needs, inputs: list[torch.Tensor]) -> Statistics:
+        """Returns the statistic of a stage's inputs and remembers it; that of a first block's first stage is kept."""
+        kept, self._kept = self._kept, None  # no weight has been pruned before the first stage, and only before that
+        if kept is not None and kept.shared:
+            (statistics,) = kept.lend(kept.shared[0], inputs[0].device)
+        else:
+            statistics = _new(stage.groups[0], needs)
+            for tensor in inputs:
+                statistics.update(tensor)
+            if kept is not None:
+                kept.keep([stage.name], [statistics])
+        self.keep(inputs, statistics)
+        return statistics
+
 
 def _prune_point(meetings: list[_Meeting], needs: Needs, prune: Prune, last: _Shared) -> None:
     """Prunes a module that every batch is about to run, with the inputs of all."""
@@ -139,14 +165,10 @@ def _prune_point(meetings: list[_Meeting], needs: Needs, prune: Prune, last: _Sh
     if not is_experts(point.module):
         inputs = [meeting.args[0] for meeting in meetings]
         group = point.stages[0].groups[0]
-        statistics = last.find(inputs)
-        if statistics is None:
-            statistics = _new(group, needs)
-            for tensor in inputs:
-                statistics.update(tensor)
-            last.keep(inputs, statistics)
+        statistics = last.find(inputs) or last.make(point.stages[0], needs, inputs)
         prune(group, statistics)
         return
+    last.past_first()
     for number, stage in enumerate(point.stages):
         found = [_new(group, needs) for group in stage.groups]
         for meeting in meetings:
@@ -192,6 +214,21 @@ class _Collected:
     def end_batch(self) -> None:
         """Lets go of the batch's tensors."""
         self._inputs.clear()
+
+    def leave(self, kept: FirstBlock) -> None:
+        """Leaves everything collected to later calls."""
+        for leader, statistics in self._statistics.items():
+            kept.keep([stage.name for stage, lead in self._leader.items() if lead is leader], statistics)
+
+    def take(self, block: Block, kept: FirstBlock) -> bool:
+        """Takes what an earlier call has collected of the same block; returns whether there was anything."""
+        stages = {stage.name: stage for point in block.points for stage in point.stages}
+        device = block.weights()[0].parameter.device
+        for shared in kept.shared:
+            leader = stages[shared.stages[0]]
+            self._statistics[leader] = kept.lend(shared, device)
+            self._leader |= {stages[name]: leader for name in shared.stages}
+        return bool(kept.shared)
 
     def prune(self, stage: Stage, prune: Prune) -> None:
         """Prunes a stage's groups by what was collected; a stage that was never met counts as starved."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from enum import Enum
 
 import torch
@@ -88,6 +89,22 @@ class Statistics:
         if self._factor is None:
             self._factor = self._factorise(damping, limit)
         return self._factor
+
+    def copied(self, device: torch.device) -> Statistics:
+        """Returns an equal statistic on a device, sharing no memory with this one."""
+        other = copy(self)
+        for key, value in vars(self).items():
+            if isinstance(value, torch.Tensor):
+                setattr(other, key, value.to(device, copy=True))
+        other._factor = None
+        other.take_factor(self, device)
+        return other
+
+    def take_factor(self, other: Statistics, device: torch.device) -> None:
+        """Takes over an equal statistic's factor, if that has been asked for one and this one has not."""
+        if self._factor is None and other._factor is not None:
+            upper, dead, damping = other._factor
+            self._factor = upper.to(device, copy=True), dead.to(device, copy=True), damping
 
     def _factorise(self, damping: float, limit: float) -> tuple[torch.Tensor, torch.Tensor, float]:
         hessian = self.hessian()

@@ -6,6 +6,7 @@ import logging
 import os
 import platform
 from collections.abc import Iterator, Sequence
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -21,6 +22,7 @@ from lm_eval_illusion.harness import cache_guard, demo_model, generation, option
 from lm_eval_illusion.harness.answers import AnswerText, ScoredPair, is_paired
 from lm_eval_illusion.harness.batching import like_length
 from lm_eval_illusion.harness.fit import FitChecker, require_budget
+from lm_eval_illusion.harness.sweep import resident
 from prune_hooks import PruneSpec, prune
 from prune_hooks.registry import get_allocation, get_method
 
@@ -114,12 +116,17 @@ class PrunedHFLM(HFLM):  # type: ignore[misc]  # lm_eval is untyped
             from transformers import GgufConfig
 
             kwargs["quantization_config"] = GgufConfig(dequantize=True)  # packed by default, and then not prunable
-        super()._create_model(*args, gguf_file=gguf_file, **kwargs)
+        load = partial(super()._create_model, *args, gguf_file=gguf_file, **kwargs)
+        resident.lend_model(self, {**kwargs, "gguf_file": gguf_file}, load)
         self._prune()
+
+    def _create_tokenizer(self, *args: Any, **kwargs: Any) -> None:
+        load = partial(super()._create_tokenizer, *args, **kwargs)
+        resident.lend_tokenizer(self, (args, kwargs), load)
 
     def _prune(self) -> None:
         self._model.eval()
-        receipt = prune(self._model, self.tokenizer, self.spec)
+        receipt = prune(self._model, self.tokenizer, self.spec, reuse=resident.reuse())
         self.receipt = receipt.to_dict()
         if self.spec.method != "none":
             log.info("pruned in place:\n%s", receipt.table())
