@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import platform
-from collections.abc import Iterator, Sequence
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -13,15 +12,14 @@ from typing import Any
 import torch
 from lm_eval.api.instance import Instance
 from lm_eval.api.registry import register_model
-from lm_eval.models.huggingface import HFLM
 from lm_eval.models.utils import normalize_gen_kwargs
 from tqdm import tqdm
 
 from lm_eval_illusion.errors import IllusionError
-from lm_eval_illusion.harness import cache_guard, demo_model, generation, options, scoring
-from lm_eval_illusion.harness.answers import AnswerText, ScoredPair, is_paired
-from lm_eval_illusion.harness.batching import like_length
-from lm_eval_illusion.harness.fit import FitChecker, require_budget
+from lm_eval_illusion.harness import cache_guard, demo_model, generation, options
+from lm_eval_illusion.harness.answers import AnswerText, is_paired
+from lm_eval_illusion.harness.fit import require_budget
+from lm_eval_illusion.harness.scored_requests import PrefillScoring
 from lm_eval_illusion.harness.sweep import resident
 from prune_hooks import PruneSpec, prune
 from prune_hooks.registry import get_allocation, get_method
@@ -30,7 +28,7 @@ log = logging.getLogger("lm_eval.illusion")  # below the harness's own logger: t
 
 
 @register_model("pruned_hf")
-class PrunedHFLM(HFLM):  # type: ignore[misc]  # lm_eval is untyped
+class PrunedHFLM(PrefillScoring):
     """HFLM with a pruning spec.
 
     Args:
@@ -68,32 +66,7 @@ class PrunedHFLM(HFLM):  # type: ignore[misc]  # lm_eval is untyped
         if accelerator is not None and accelerator.num_processes > 1:
             # HFLM leaves every CPU process at rank 0 of 1, and each would score everything.
             self._rank, self._world_size = accelerator.process_index, accelerator.num_processes
-        self._fit = FitChecker(
-            lambda prompt: len(self.tok_encode(prompt)),
-            lambda option: len(self.tok_encode(option, add_special_tokens=False)),
-            self.max_length,
-        )
-        self._shared_prefix = self._can_share_prefill()
-
-    def _can_share_prefill(self) -> bool:
-        """Try the shared prefill on four tokens; where it cannot run, score as stock hf and say so in one line."""
-        why = "its softmax_dtype asks for stock arithmetic" if self.softmax_dtype is not None else None
-        if why is None and not scoring.supports_shared_prefix(self.model):
-            why = "its forward takes no logits_to_keep"
-        if why is None:
-            try:
-                with self._autocast():
-                    scoring.score(self.model, [scoring.Prompt((1, 2), ((1, 2), (2, 1)))], pad=self._pad)
-            except (RuntimeError, ValueError, TypeError, AttributeError, KeyError, IndexError) as error:
-                why = f"its cache cannot be copied to rows ({type(error).__name__})"
-        if why is not None:
-            log.warning("%s: no shared prefill, scoring as stock hf: %s", type(self.model).__name__, why)
-        return why is None
-
-    def _autocast(self) -> Any:
-        """Return the context in which HFLM runs its forwards (mixed_precision_dtype)."""
-        wanted = self.mixed_precision_dtype
-        return torch.autocast(device_type=self.device.type, dtype=wanted, enabled=wanted is not None)
+        self._ready_to_score()
 
     def _demo(self) -> str:
         if not demo_model.installed():
@@ -176,79 +149,6 @@ class PrunedHFLM(HFLM):  # type: ignore[misc]  # lm_eval is untyped
         }
         return info
 
-    # ------------------------------------------------------------------ scoring
-    def loglikelihood(self, requests: list[Instance], disable_tqdm: bool = False) -> list[tuple[float, bool]]:
-        """Score continuations with one prefill per prompt; an item that does not fit is not scored.
-
-        Args:
-            requests: Instances whose `args` are (context, continuation).
-            disable_tqdm: Whether to hide the progress bar.
-
-        Returns:
-            For each request a `ScoredPair`: (log-probability in nats, is greedy).
-        """
-        if self.enable_thinking or not self._shared_prefix:
-            return self._stock_loglikelihood(requests, disable_tqdm)
-        log.info("rank %d of %d scores %d requests", self.rank, self.world_size, len(requests))
-        results: list[ScoredPair | None] = [None] * len(requests)
-        grouped: dict[tuple[int, ...], list[tuple[int, tuple[int, ...]]]] = {}
-        bar = tqdm(requests, desc="Tokenizing inputs", disable=disable_tqdm or self.rank != 0)
-        for index, request in enumerate(bar):
-            context, continuation = request.args[:2]
-            if context and is_paired(request.doc) and not self._fit.fits(request.doc, context):
-                results[index] = ScoredPair(float("nan"), False, fits=False, first_token_rank=None)
-                continue
-            prefix, scored_tokens = self._windowed(*self._tokens(context, continuation))
-            grouped.setdefault(prefix, []).append((index, scored_tokens))
-        order = sorted(grouped, key=lambda tokens: (-len(tokens), tokens))
-        total = sum(len(members) for members in grouped.values())
-        with tqdm(total=total, desc="Running loglikelihood requests", disable=disable_tqdm or self.rank != 0) as bar:
-            for batch in self._batches(order, [len(tokens) for tokens in order]):
-                prompts = [scoring.Prompt(tokens, tuple(c for _, c in grouped[tokens])) for tokens in batch]
-                with self._autocast():
-                    scored = scoring.score(self.model, prompts, pad=self._pad)
-                for tokens, row in zip(batch, scored, strict=True):
-                    for (index, _), one in zip(grouped[tokens], row, strict=True):
-                        pair = ScoredPair(one.logprob, one.is_greedy, fits=True, first_token_rank=one.first_token_rank)
-                        results[index] = pair
-                        self.cache_hook.add_partial("loglikelihood", requests[index].args, pair)
-                        bar.update(1)
-        return [result for result in results if result is not None]
-
-    def _stock_loglikelihood(self, requests: list[Instance], disable_tqdm: bool) -> list[tuple[float, bool]]:
-        """Score as HFLM does, keeping the rule that an item which does not fit is not scored."""
-        kept = [r for r in requests if not (r.args[0] and is_paired(r.doc)) or self._fit.fits(r.doc, r.args[0])]
-        answers = iter(super().loglikelihood(kept, disable_tqdm=disable_tqdm) if kept else [])
-        chosen = {id(request) for request in kept}
-        return [
-            ScoredPair(*next(answers), fits=True, first_token_rank=None)
-            if id(request) in chosen
-            else ScoredPair(float("nan"), False, fits=False, first_token_rank=None)
-            for request in requests
-        ]
-
-    def _tokens(self, context: str, continuation: str) -> tuple[list[int], list[int]]:
-        """Tokenise a request exactly as `TemplateLM.loglikelihood` does."""
-        if context:
-            pair: tuple[list[int], list[int]] = self._encode_pair(context, continuation)
-            return pair
-        tokens = self.tok_encode(continuation, add_special_tokens=False)
-        if tokens and tokens[0] == self.prefix_token_id:
-            return tokens[:1], tokens[1:]
-        return [self.prefix_token_id], tokens
-
-    def _windowed(self, context: list[int], continuation: list[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Cut from the left as HFLM does (other tasks only: paired items that do not fit never come here)."""
-        if not context or not continuation or len(continuation) > self.max_length:
-            raise IllusionError(
-                f"a request has {len(context)} context and {len(continuation)} continuation tokens; expected at least "
-                f"one of each and at most {self.max_length} to score; mend the task or set max_length in --model_args"
-            )
-        if self.backend == "seq2seq":
-            return tuple(context[-self.max_length :]), tuple(continuation)
-        whole = (context + continuation)[-(self.max_length + 1) :]
-        return tuple(whole[: len(whole) - len(continuation)]), tuple(continuation)
-
     # ------------------------------------------------------------------ generation
     def generate_until(self, requests: list[Instance], disable_tqdm: bool = False) -> list[str]:
         """Answer paired items greedily up to their first line; everything else goes HFLM's way.
@@ -303,15 +203,6 @@ class PrunedHFLM(HFLM):  # type: ignore[misc]  # lm_eval is untyped
                     results[i] = AnswerText(answer.text, fits=True, finish=answer.finish, non_finite=answer.non_finite)
                     self.cache_hook.add_partial("generate_until", requests[i].args, results[i])
                     bar.update(1)
-
-    # ------------------------------------------------------------------ batches
-    def _batches(self, items: Sequence[Any], lengths: Sequence[int]) -> Iterator[list[Any]]:
-        return like_length(items, lengths, self.batch_size, self.max_batch_size)
-
-    @property
-    def _pad(self) -> int:
-        pad = self.tokenizer.pad_token_id
-        return int(pad if pad is not None else self.eot_token_id or 0)
 
 
 def _versions() -> dict[str, str | None]:

@@ -1,8 +1,8 @@
 """Log-likelihoods with one prefill per prompt and logits only where they are scored.
 
 The harness encodes the whole prompt again for every option and takes logits over the vocabulary at every position.
-Here the prompt runs once; its cache is copied to the options' rows, and only the options' tokens follow. Same numbers
-as stock HFLM up to rounding (2.6e-5 nats seen in float32).
+Here the prompt runs once; its cache is copied to the options' rows, and only the options' tokens follow. The logits
+that are scored are float32 in every dtype. In float32 the numbers are those of stock HFLM up to rounding.
 """
 
 from __future__ import annotations
@@ -15,8 +15,15 @@ from typing import Any
 
 import torch
 
-MAX_LOGITS = 1 << 28
-"""Most logits (rows x positions x vocabulary) held at once: 1 GiB in float32."""
+from lm_eval_illusion.harness.head import ScoredHead
+from lm_eval_illusion.harness.readout import Parting, parting, parting_token, rank, token_logprobs
+
+MAX_LOGITS = 1 << 26
+"""Most logits (scored positions x vocabulary) held at once: 256 MiB in float32."""
+MAX_CACHE_BYTES = 1 << 29
+"""Most bytes of prompts' caches copied to options' rows at once (512 MiB)."""
+SPARE_TOKENS = 32
+"""Padding tokens that cost less than one more forward over the weights."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +36,8 @@ class Scored:
     """Whether each of its tokens has the highest logit."""
     first_token_rank: int | None
     """1 + number of tokens with a higher logit at its first token; None where logits are not finite."""
+    parting: Parting | None = None
+    """Where it parts from the gold continuation, if one was named and neither begins with the other."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +46,13 @@ class Prompt:
 
     context: tuple[int, ...]
     continuations: tuple[tuple[int, ...], ...]
+    golds: tuple[tuple[int, ...] | None, ...] = ()
+    """For each continuation the gold one of its question, to be compared with it; empty for no comparison at all."""
+
+    def gold_of(self, number: int) -> tuple[int, ...] | None:
+        """Return the gold of a continuation, None where there is nothing to compare."""
+        gold = self.golds[number] if self.golds else None
+        return None if gold == self.continuations[number] else gold
 
 
 def supports_shared_prefix(model: Any) -> bool:
@@ -59,9 +75,57 @@ def score(model: Any, prompts: Sequence[Prompt], *, pad: int) -> list[list[Score
     Returns:
         For each prompt one `Scored` a continuation, in the order given.
     """
+    rows = [Row(b, k, cont, p.gold_of(k)) for b, p in enumerate(prompts) for k, cont in enumerate(p.continuations)]
     if getattr(model.config, "is_encoder_decoder", False):
-        return _score_seq2seq(model, prompts, pad)
-    return _score_causal(model, prompts, pad)
+        _score_seq2seq(model, prompts, rows, pad)
+    else:
+        _score_causal(model, prompts, rows, pad)
+    done = {(row.prompt, row.number): row.scored() for row in rows}
+    return [[done[b, k] for k in range(len(p.continuations))] for b, p in enumerate(prompts)]
+
+
+class Row:
+    """A continuation on its way: what has been read of it so far.
+
+    Args:
+        prompt: Number of its prompt in the batch.
+        number: Its number among the prompt's continuations.
+        tokens: Its token ids.
+        gold: The gold continuation to compare it with, if any.
+    """
+
+    def __init__(self, prompt: int, number: int, tokens: tuple[int, ...], gold: tuple[int, ...] | None) -> None:
+        self.prompt, self.number, self.tokens = prompt, number, tokens
+        self._gold = gold
+        self._parts_at = None if gold is None else parting_token(tokens, gold)
+        self._logprob = 0.0
+        self._greedy = True
+        self._rank: int | None = None
+        self._parting: Parting | None = None
+
+    def read(self, token: int, logits: torch.Tensor, logprob: float, is_greedy: bool) -> None:
+        """Take down token number `token`, given the logits (vocabulary,) that stood before it."""
+        self._logprob += logprob
+        self._greedy &= is_greedy
+        if token == 0:
+            self._rank = rank(logits, self.tokens[0])
+        if token == self._parts_at and self._gold is not None:
+            self._parting = parting(logits, token, self.tokens[token], self._gold[token])
+
+    def scored(self) -> Scored:
+        """Return the result once every token has been read."""
+        return Scored(self._logprob, self._greedy, self._rank, self._parting)
+
+
+def _read(rows: Sequence[Row], first: int, logits: torch.Tensor) -> None:
+    """Read every row's tokens from number `first` on; logits (their sum, vocabulary), row after row."""
+    tokens = [token for row in rows for token in row.tokens[first:]]
+    logprobs, greedy = token_logprobs(logits, torch.tensor(tokens, device=logits.device))
+    place = 0
+    for row in rows:
+        for token in range(first, len(row.tokens)):
+            row.read(token, logits[place], logprobs[place], greedy[place])
+            place += 1
 
 
 def _padded(rows: Sequence[Sequence[int]], pad: int, side: str, device: Any) -> tuple[torch.Tensor, torch.Tensor]:
@@ -76,44 +140,49 @@ def _padded(rows: Sequence[Sequence[int]], pad: int, side: str, device: Any) -> 
     return ids.to(device), mask.to(device)
 
 
-def _score_causal(model: Any, prompts: Sequence[Prompt], pad: int) -> list[list[Scored]]:
-    device = model.device
+def _score_causal(model: Any, prompts: Sequence[Prompt], rows: Sequence[Row], pad: int) -> None:
+    device, head = model.device, ScoredHead(model)
     ids, mask = _padded([p.context for p in prompts], pad, "left", device)
     takes = inspect.signature(model.forward).parameters
     takes_positions = "position_ids" in takes
     cache_name = "cache" if "cache" in takes else "past_key_values"  # renamed in transformers 5.2x
     positions = {"position_ids": (mask.cumsum(-1) - 1).clamp(min=0)} if takes_positions else {}
-    out = model(input_ids=ids, attention_mask=mask, use_cache=True, logits_to_keep=1, **positions)
+    with head.at():
+        out = model(input_ids=ids, attention_mask=mask, use_cache=True, logits_to_keep=1, **positions)
     first = out.logits[:, -1].float()
-    first_norm, first_best = first.logsumexp(-1), first.argmax(-1)
+    vocabulary = first.shape[-1]
+    norms, best = first.logsumexp(-1).tolist(), first.argmax(-1).tolist()
+    for row in rows:
+        token = row.tokens[0]
+        logits = first[row.prompt]
+        row.read(0, logits, float(logits[token]) - norms[row.prompt], best[row.prompt] == token)
+    del out.logits
     lengths = mask.sum(-1)
-
-    rows = [(b, k, cont) for b, p in enumerate(prompts) for k, cont in enumerate(p.continuations)]
-    tails: dict[tuple[int, int], tuple[float, bool]] = {}
-    chunks = list(_row_chunks([row for row in rows if len(row[2]) > 1], first.shape[-1]))
+    long = [row for row in rows if len(row.tokens) > 1]
+    chunks = list(chunked(long, 1, vocabulary, _bytes_of(out.past_key_values) // len(prompts)))
     for number, chunk in enumerate(chunks):
         cache = out.past_key_values if number == len(chunks) - 1 else copy.deepcopy(out.past_key_values)
-        owner = torch.tensor([b for b, _, _ in chunk], device=device)
+        owner = torch.tensor([row.prompt for row in chunk], device=device)
         cache.reorder_cache(owner)
-        tokens, token_mask = _padded([cont[:-1] for _, _, cont in chunk], pad, "right", device)
+        tokens, token_mask = _padded([row.tokens[:-1] for row in chunk], pad, "right", device)
         steps = torch.arange(tokens.shape[1], device=device)
         positions = {"position_ids": lengths[owner, None] + steps[None]} if takes_positions else {}
-        logits = model(
-            input_ids=tokens,
-            attention_mask=torch.cat([mask[owner], token_mask], dim=1),
-            use_cache=True,
-            **{cache_name: cache},
-            **positions,
-        ).logits
-        for (b, k, cont), row in zip(chunk, logits, strict=True):
-            tails[b, k] = _sum_of(row[: len(cont) - 1].float(), torch.tensor(cont[1:], device=device))
-    return _assemble(prompts, first, first_norm, first_best, tails)
+        wanted = token_mask.flatten().nonzero()[:, 0]
+        with head.at(wanted):
+            logits = model(
+                input_ids=tokens,
+                attention_mask=torch.cat([mask[owner], token_mask], dim=1),
+                use_cache=True,
+                **{cache_name: cache},
+                **positions,
+            ).logits
+        _read(chunk, 1, head.select(logits, wanted))
 
 
-def _score_seq2seq(model: Any, prompts: Sequence[Prompt], pad: int) -> list[list[Scored]]:
+def _score_seq2seq(model: Any, prompts: Sequence[Prompt], rows: Sequence[Row], pad: int) -> None:
     from transformers.modeling_outputs import BaseModelOutput
 
-    device = model.device
+    device, head = model.device, ScoredHead(model)
     start = model.config.decoder_start_token_id
     if start is None:
         start = getattr(model.generation_config, "decoder_start_token_id", None)
@@ -121,61 +190,46 @@ def _score_seq2seq(model: Any, prompts: Sequence[Prompt], pad: int) -> list[list
         start = model.config.pad_token_id
     ids, mask = _padded([p.context for p in prompts], pad, "right", device)
     encoded = model.get_encoder()(input_ids=ids, attention_mask=mask).last_hidden_state
-    vocabulary = int(model.config.vocab_size)
-    rows = [(b, k, cont) for b, p in enumerate(prompts) for k, cont in enumerate(p.continuations)]
-    results: dict[tuple[int, int], Scored] = {}
-    for chunk in _row_chunks(rows, vocabulary):
-        owner = torch.tensor([b for b, _, _ in chunk], device=device)
-        decoder_ids, _ = _padded([(start, *cont[:-1]) for _, _, cont in chunk], pad, "right", device)
-        logits = model(
-            encoder_outputs=BaseModelOutput(last_hidden_state=encoded[owner]),
-            attention_mask=mask[owner],
-            decoder_input_ids=decoder_ids,
-            use_cache=False,
-        ).logits
-        for (b, k, cont), row in zip(chunk, logits, strict=True):
-            scored = row[: len(cont)].float()
-            logprob, greedy = _sum_of(scored, torch.tensor(cont, device=device))
-            results[b, k] = Scored(logprob, greedy, _rank(scored[0], cont[0]))
-    return [[results[b, k] for k in range(len(p.continuations))] for b, p in enumerate(prompts)]
+    for chunk in chunked(rows, 0, int(model.config.vocab_size), encoded.nbytes // len(prompts)):
+        owner = torch.tensor([row.prompt for row in chunk], device=device)
+        decoder_ids, decoder_mask = _padded([(start, *row.tokens[:-1]) for row in chunk], pad, "right", device)
+        wanted = decoder_mask.flatten().nonzero()[:, 0]
+        with head.at(wanted):
+            logits = model(
+                encoder_outputs=BaseModelOutput(last_hidden_state=encoded[owner]),
+                attention_mask=mask[owner],
+                decoder_input_ids=decoder_ids,
+                use_cache=False,
+            ).logits
+        _read(chunk, 0, head.select(logits, wanted))
 
 
-def _row_chunks(rows: list[tuple[int, int, tuple[int, ...]]], vocabulary: int) -> Iterator[list[Any]]:
-    """Cut rows into runs whose padded logits stay under MAX_LOGITS, longest continuations together."""
-    rows = sorted(rows, key=lambda row: (-len(row[2]), row[0], row[1]))
-    start = 0
-    while start < len(rows):
-        count = max(1, MAX_LOGITS // (len(rows[start][2]) * vocabulary))
-        yield rows[start : start + count]
-        start += count
+def _bytes_of(cache: Any) -> int:
+    layers = getattr(cache, "layers", ())
+    held = (getattr(layer, name, None) for layer in layers for name in ("keys", "values"))
+    return sum(tensor.nbytes for tensor in held if isinstance(tensor, torch.Tensor))
 
 
-def _sum_of(logits: torch.Tensor, targets: torch.Tensor) -> tuple[float, bool]:
-    """Return the summed log-probability of targets (length,) under logits (length, vocabulary), and greediness."""
-    chosen = logits.gather(-1, targets[:, None])[:, 0] - logits.logsumexp(-1)
-    return float(chosen.sum()), bool((logits.argmax(-1) == targets).all())
+def chunked(rows: Sequence[Row], skipped: int, vocabulary: int, row_bytes: int) -> Iterator[list[Row]]:
+    """Cut rows into runs of like length, longest first, whose logits and cache copies stay within their limits.
 
-
-def _rank(logits: torch.Tensor, token: int) -> int | None:
-    if not bool(torch.isfinite(logits[token])) or bool(torch.isnan(logits).any()):
-        return None
-    return int((logits > logits[token]).sum()) + 1
-
-
-def _assemble(
-    prompts: Sequence[Prompt],
-    first: torch.Tensor,
-    first_norm: torch.Tensor,
-    first_best: torch.Tensor,
-    tails: dict[tuple[int, int], tuple[float, bool]],
-) -> list[list[Scored]]:
-    results = []
-    for b, prompt in enumerate(prompts):
-        row = []
-        for k, cont in enumerate(prompt.continuations):
-            head = float(first[b, cont[0]] - first_norm[b])
-            tail, tail_greedy = tails.get((b, k), (0.0, True))
-            greedy = tail_greedy and int(first_best[b]) == cont[0]
-            row.append(Scored(head + tail, greedy, _rank(first[b], cont[0])))
-        results.append(row)
-    return results
+    Args:
+        rows: What to cut.
+        skipped: Tokens at the front of each that need no further forward.
+        vocabulary: Logits a position.
+        row_bytes: Bytes of the prompt's cache that a row gets a copy of.
+    """
+    ordered = sorted(rows, key=lambda row: (-len(row.tokens), row.prompt, row.number))
+    chunk: list[Row] = []
+    scored = padding = 0
+    for row in ordered:
+        size = len(row.tokens) - skipped
+        waste = len(chunk[0].tokens) - len(row.tokens) if chunk else 0
+        over = (scored + size) * vocabulary > MAX_LOGITS or (len(chunk) + 1) * row_bytes > MAX_CACHE_BYTES
+        if chunk and (over or padding + waste > max(SPARE_TOKENS, scored // 4)):
+            yield chunk
+            chunk, scored, padding, waste = [], 0, 0, 0
+        chunk.append(row)
+        scored, padding = scored + size, padding + waste
+    if chunk:
+        yield chunk

@@ -62,6 +62,16 @@ def _or_null(scores: Sequence[float]) -> list[float | None]:
     return [score if math.isfinite(score) else None for score in scores]
 
 
+def _parting(responses: Sequence[Any], by_chars: Sequence[float], gold: int) -> dict[str, Any] | None:
+    """Return how the gold fares against its strongest rival (log-probability per character) where their tokens part."""
+    rivals = [number for number in range(len(by_chars)) if number != gold]
+    if not rivals or not all(math.isfinite(score) for score in by_chars):
+        return None
+    rival = max(rivals, key=lambda number: by_chars[number])
+    told = _told(responses[rival], "parting")
+    return {"rival": rival, **told} if isinstance(told, Mapping) else None
+
+
 def _choice_result(doc: Mapping[str, Any], responses: Sequence[Any], condition: str, distance: str) -> dict[str, Any]:
     choices: list[str] = list(doc[f"choices_{distance}"])
     gold, n = int(doc[f"gold_{distance}"]), len(choices)
@@ -90,6 +100,7 @@ def _choice_result(doc: Mapping[str, Any], responses: Sequence[Any], condition: 
         "right": right,
         "picked": picked,
         "first_token_rank": _told(responses[gold], "first_token_rank"),
+        "parting": _parting(responses, by_chars, gold) if record["valid"] else None,
         "flags": {"non_finite": non_finite},
     }
     if not record["valid"]:
