@@ -60,6 +60,8 @@ class Method:
     """Writes zeros (and updates) into the weights' matrices; one outcome a weight, in order."""
     whole_model: bool = False
     """True if it must see all weights in one group."""
+    seeded: bool = True
+    """False if the seed changes nothing: no random choice, and no calibration text for it to choose."""
 
 
 _METHODS: dict[str, Method] = {}
@@ -67,14 +69,14 @@ _ALLOCATIONS: dict[str, AllocationRule] = {}
 
 
 def register_method(
-    name: str, needs: Needs = Needs.NOTHING, whole_model: bool = False
+    name: str, needs: Needs = Needs.NOTHING, whole_model: bool = False, seeded: bool = True
 ) -> Callable[[PruneFunction], Method]:
     """Makes a function a `Method` and enters it under `name`; a taken name is a PruneError."""
 
     def enter(function: PruneFunction) -> Method:
         if name in _METHODS:
             raise PruneError(f"method {name!r} is registered twice: expected a new name besides {method_names()}")
-        _METHODS[name] = Method(name, needs, function, whole_model)
+        _METHODS[name] = Method(name, needs, function, whole_model, seeded)
         return _METHODS[name]
 
     return enter

@@ -12,7 +12,7 @@ from prune_hooks.scores import magnitude_score
 from prune_hooks.targets import Weight
 
 
-@register_method("magnitude")
+@register_method("magnitude", seeded=False)
 def magnitude(group: Group) -> list[Outcome]:
     """Compares within each whole matrix."""
     outcomes = []
@@ -24,7 +24,7 @@ def magnitude(group: Group) -> list[Outcome]:
     return outcomes
 
 
-@register_method("magnitude_global", whole_model=True)
+@register_method("magnitude_global", whole_model=True, seeded=False)
 def magnitude_global(group: Group) -> list[Outcome]:
     """Compares all weights of the model; with an n:m pattern the runs decide, as in "magnitude"."""
     if group.kept is not None:

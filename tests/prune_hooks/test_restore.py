@@ -7,9 +7,9 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
 
-from prune_hooks import PruneError, PruneSpec, prune
+from prune_hooks import PruneError, PruneSpec, get_method, prune
 from prune_hooks.restore import DenseWeights, shard_files, shard_reader
-from tests.families import FAMILIES, build, save_tiny
+from tests.families import FAMILIES, build, save_tiny, tiny_tokenizer
 
 SPEC = PruneSpec(method="magnitude_global", sparsity=0.7)
 
@@ -86,3 +86,13 @@ def test_files_that_changed_meanwhile_are_noticed(tmp_path: Path) -> None:
     changed.replace(file)
     with pytest.raises(PruneError, match="restored weights have SHA-256"):
         dense.restore()
+
+
+@pytest.mark.parametrize("method", ["magnitude", "magnitude_global", "random", "wanda", "sparsegpt"])
+def test_a_method_that_says_so_gives_the_same_weights_under_every_seed(method: str) -> None:
+    hashes = set()
+    for seed in (0, 1):
+        model = build("llama")
+        spec = PruneSpec(method=method, prune_seed=seed, calibration_samples=4, calibration_length=16)
+        hashes.add(prune(model, tiny_tokenizer(), spec, progress=False).weights_sha256)
+    assert len(hashes) == (2 if get_method(method).seeded else 1)
