@@ -43,7 +43,8 @@ class PrefillScoring(HFLM):  # type: ignore[misc]  # lm_eval is untyped
         if why is None:
             try:
                 with self._autocast():
-                    scoring.score(self.model, [scoring.Prompt((1, 2), ((1, 2), (2, 1)))], pad=self._pad)
+                    trial = [scoring.Prompt((1, 2), ((1, 2), (2, 1)))]
+                    scoring.score(self.model, trial, pad=self._pad, device=self.device)
             except (RuntimeError, ValueError, TypeError, AttributeError, KeyError, IndexError) as error:
                 why = f"its cache cannot be copied to rows ({type(error).__name__})"
         if why is not None:
@@ -117,7 +118,7 @@ class PrefillScoring(HFLM):  # type: ignore[misc]  # lm_eval is untyped
         """Score a batch; where the device runs out of memory, half of it at a time."""
         try:
             with self._autocast():
-                return scoring.score(self.model, prompts, pad=self._pad)
+                return scoring.score(self.model, prompts, pad=self._pad, device=self.device)
         except torch.OutOfMemoryError:
             if len(prompts) == 1:
                 raise

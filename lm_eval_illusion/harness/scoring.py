@@ -64,22 +64,23 @@ def supports_shared_prefix(model: Any) -> bool:
 
 
 @torch.no_grad()
-def score(model: Any, prompts: Sequence[Prompt], *, pad: int) -> list[list[Scored]]:
+def score(model: Any, prompts: Sequence[Prompt], *, pad: int, device: Any = None) -> list[list[Scored]]:
     """Score every continuation of every prompt of one batch.
 
     Args:
         model: A transformers causal or encoder-decoder model in eval mode.
         prompts: The batch; contexts and continuations are non-empty.
         pad: Token id for padding (its value does not reach a scored position).
+        device: Where token ids go; the model's own by default (an offloaded model's says "meta").
 
     Returns:
         For each prompt one `Scored` a continuation, in the order given.
     """
     rows = [Row(b, k, cont, p.gold_of(k)) for b, p in enumerate(prompts) for k, cont in enumerate(p.continuations)]
     if getattr(model.config, "is_encoder_decoder", False):
-        _score_seq2seq(model, prompts, rows, pad)
+        _score_seq2seq(model, prompts, rows, pad, device or model.device)
     else:
-        _score_causal(model, prompts, rows, pad)
+        _score_causal(model, prompts, rows, pad, device or model.device)
     done = {(row.prompt, row.number): row.scored() for row in rows}
     return [[done[b, k] for k in range(len(p.continuations))] for b, p in enumerate(prompts)]
 
@@ -140,8 +141,8 @@ def _padded(rows: Sequence[Sequence[int]], pad: int, side: str, device: Any) -> 
     return ids.to(device), mask.to(device)
 
 
-def _score_causal(model: Any, prompts: Sequence[Prompt], rows: Sequence[Row], pad: int) -> None:
-    device, head = model.device, ScoredHead(model)
+def _score_causal(model: Any, prompts: Sequence[Prompt], rows: Sequence[Row], pad: int, device: Any) -> None:
+    head = ScoredHead(model)
     ids, mask = _padded([p.context for p in prompts], pad, "left", device)
     takes = inspect.signature(model.forward).parameters
     takes_positions = "position_ids" in takes
@@ -179,10 +180,10 @@ def _score_causal(model: Any, prompts: Sequence[Prompt], rows: Sequence[Row], pa
         _read(chunk, 1, head.select(logits, wanted))
 
 
-def _score_seq2seq(model: Any, prompts: Sequence[Prompt], rows: Sequence[Row], pad: int) -> None:
+def _score_seq2seq(model: Any, prompts: Sequence[Prompt], rows: Sequence[Row], pad: int, device: Any) -> None:
     from transformers.modeling_outputs import BaseModelOutput
 
-    device, head = model.device, ScoredHead(model)
+    head = ScoredHead(model)
     start = model.config.decoder_start_token_id
     if start is None:
         start = getattr(model.generation_config, "decoder_start_token_id", None)
