@@ -10,6 +10,7 @@ from typing import Any
 from lm_eval_illusion import __version__
 from lm_eval_illusion.errors import IllusionError
 from lm_eval_illusion.report.comparability import check_comparable, check_halves
+from lm_eval_illusion.report.curves import gather_curves
 from lm_eval_illusion.report.halves import MATCHERS, NORMALISERS
 from lm_eval_illusion.report.headline import headline
 from lm_eval_illusion.report.items import examples, item_lines
@@ -71,13 +72,14 @@ def build_report(runs: Sequence[Path], *, settings: Settings = DEFAULTS) -> Repo
     alarms = [note.text for note in [*notes, *(n for c in comparisons for n in c.notes)] if note.level == "alarm"]
     file = ReportFile(
         schema_name="lm-eval-illusion/report",
-        schema_version=1,
+        schema_version=2,
         tool_version=__version__,
         settings=settings,
         headline=[*(f"ALARM: {text}" for text in alarms), *(line for c in comparisons for line in c.headline[:-1])],
         notes=notes,
         runs=summaries,
         comparisons=comparisons,
+        curves=gather_curves(summaries, comparisons),
     )
     return Report(file, tuple(item_lines(read, labels)))
 
@@ -86,11 +88,12 @@ def _compare(first: Run, other: Run, dense: str, pruned: str, settings: Settings
     joined = join_runs(first, other)
     rows = build_rows(joined, settings)
     leaks = leak_figures(joined.items, first.documents)
+    dtypes = first.facts.identity.get("dtype"), other.facts.identity.get("dtype")
     return Comparison(
         dense=dense,
         pruned=pruned,
         headline=headline(rows[0], dense, pruned, settings),
-        notes=comparison_notes(rows[0], joined.items, leaks, sorted(first.tasks), dense, pruned),
+        notes=comparison_notes(rows[0], joined.items, leaks, sorted(first.tasks), dense, pruned, dtypes),
         rows=rows,
         official=official_means(joined),
         leaks=leaks,

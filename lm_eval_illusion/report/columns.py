@@ -36,6 +36,12 @@ class Side:
     char_f1: Floats | None
     flags: dict[str, Floats] | None
     """failure -> (n,) 0 or 1 or NaN."""
+    tied: Floats | None
+    """(n,) tied greedy steps of the answer; NaN where unknown."""
+    parting_rank: dict[Distance, Floats | None]
+    """(n,) rank of the gold's token, from 1, where it parts from the strongest rival; NaN where unknown."""
+    parting_margin: dict[Distance, Floats | None]
+    """(n,) the gold's log-probability less the rival's there, nats; NaN where unknown."""
 
     def recognised(self, distance: Distance) -> Floats | None:
         """R under the fixed normaliser."""
@@ -88,6 +94,15 @@ def _side(halves: Sequence[Halves]) -> Side:
         f1=_floats([h.f1 for h in written]) if complete else None,
         char_f1=_floats([h.char_f1 for h in written]) if complete else None,
         flags={f: _floats([h.flags.get(f) for h in written]) for f in FLAGS} if complete else None,
+        tied=_floats([h.tied_steps for h in written]) if complete else None,
+        parting_rank={
+            d: None if c is None else _floats([h.parting.gold_rank if h.parting else None for h in c])
+            for d, c in lists.items()
+        },
+        parting_margin={
+            d: None if c is None else _floats([h.parting.margin if h.parting else None for h in c])
+            for d, c in lists.items()
+        },
     )
 
 

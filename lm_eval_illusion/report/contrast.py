@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from lm_eval_illusion.report.classes import count_transitions
+from lm_eval_illusion.report.close_calls import tied_flips
 from lm_eval_illusion.report.columns import Columns, Distance, Floats
 from lm_eval_illusion.report.figures import difference, quadrants_of
 from lm_eval_illusion.report.measures import (
@@ -45,6 +46,7 @@ def contrast(columns: Columns, *, margin: float, enough: bool) -> Contrast:
         near=_distance(columns, "near", margin, enough),
         far=_distance(columns, "far", margin, enough),
         generation=generation,
+        tied_flips=tied_flips(columns.dense, columns.pruned),
     )
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lm_eval_illusion.report.classes import QUADRANTS, quadrant
+from lm_eval_illusion.report.close_calls import parting_figures, tied_answers
 from lm_eval_illusion.report.columns import Distance, Floats, Side
 from lm_eval_illusion.report.halves import MATCHERS, NORMALISERS
 from lm_eval_illusion.report.measures import DistanceFigures, Estimate, Failures, ModelFigures
@@ -60,6 +61,7 @@ def model_figures(side: Side, clusters: Clusters) -> ModelFigures:
         char_f1=_mean(side.char_f1),
         far_less_near=None if near is None or far is None else difference(far - near, clusters),
         failures=_failures(side),
+        tied=tied_answers(side),
     )
 
 
@@ -82,6 +84,7 @@ def _distance(side: Side, distance: Distance, clusters: Clusters) -> DistanceFig
         recognised_failures=None,
         recognised_failures_corrected=None,
         sensitivity=None,
+        parting=None,
     )
     if answered is None:
         return figures
@@ -100,6 +103,7 @@ def _distance(side: Side, distance: Distance, clusters: Clusters) -> DistanceFig
             "recognised_failures": share(recognised[failed], rest),
             "recognised_failures_corrected": difference(corrected(recognised, chance)[failed], rest, (floor, 1.0)),
             "sensitivity": _sensitivity(side, distance),
+            "parting": parting_figures(side, distance, names),
         }
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
+from pydantic import BaseModel, ConfigDict, Field, StrictFloat, StrictInt, TypeAdapter, model_validator
 
 __all__ = [
     "CONDITIONS",
@@ -14,6 +14,7 @@ __all__ = [
     "ChoiceHalf",
     "GenerationHalf",
     "Half",
+    "Parting",
     "parse_half",
 ]
 
@@ -50,6 +51,21 @@ class _Common(BaseModel):
     fits: bool | None = None
 
 
+class Parting(BaseModel):
+    """The token at which the gold parts from its strongest rival (the best other option per character)."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    rival: Annotated[StrictInt, Field(ge=0)]
+    """Index of the rival among the choices."""
+    token: Annotated[StrictInt, Field(ge=0)]
+    """0-based position of the first token that differs; those before are shared."""
+    gold_rank: Annotated[StrictInt, Field(ge=1)] | None = None
+    """1 + tokens of the vocabulary with a higher logit than the gold's token there."""
+    margin: Annotated[StrictFloat | StrictInt, Field(allow_inf_nan=False)] | None = None
+    """log p(gold's token) - log p(rival's token) there, nats."""
+
+
 class ChoiceHalf(_Common):
     """Multiple choice: the model scored every option."""
 
@@ -62,6 +78,8 @@ class ChoiceHalf(_Common):
     right: dict[str, bool | None] = {}
     picked: int | None = None
     first_token_rank: int | None = None
+    parting: Parting | None = None
+    """None: an older run, another backend, a score that is not finite, or one option starts the other."""
     flags: dict[str, bool | None] = {}
 
     @model_validator(mode="after")
@@ -70,6 +88,11 @@ class ChoiceHalf(_Common):
             raise ValueError("a valid multiple-choice record needs right.chars")
         if self.valid and (len(self.choices) < 2 or not 0 <= self.gold < len(self.choices)):
             raise ValueError(f"gold {self.gold} does not index {len(self.choices)} choices (at least 2 are needed)")
+        if self.parting and (self.parting.rival == self.gold or self.parting.rival >= len(self.choices)):
+            raise ValueError(
+                f"parting.rival {self.parting.rival} must be another than the gold {self.gold} of {len(self.choices)} "
+                "choices"
+            )
         return self
 
 
@@ -83,6 +106,9 @@ class GenerationHalf(_Common):
     right: dict[str, bool | None] = {}
     f1: float | None = None
     char_f1: float | None = None
+    tied_steps: Annotated[StrictInt, Field(ge=0)] | None = None
+    """Greedy steps of this answer whose two highest logits were equal in the model's dtype. None: an older run,
+    another backend, or not greedy."""
     flags: dict[str, bool | None] = {}
 
     @model_validator(mode="after")

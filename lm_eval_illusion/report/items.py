@@ -89,6 +89,7 @@ def _scored(half: ChoiceHalf) -> dict[str, Any]:
         "picked": half.picked,
         "logprobs": [None if value is None or not math.isfinite(value) else value for value in half.logprobs],
         "first_token_rank": half.first_token_rank,
+        "parting": half.parting.model_dump() if half.parting else None,
     }
 
 
@@ -99,6 +100,7 @@ def _written(half: GenerationHalf) -> dict[str, Any]:
         "answer": half.answer,
         "right": half.right,
         "f1": None if half.f1 is None or not math.isfinite(half.f1) else half.f1,
+        "tied_steps": half.tied_steps,
         "flags": half.flags,
     }
 

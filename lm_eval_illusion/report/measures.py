@@ -15,8 +15,11 @@ __all__ = [
     "Failures",
     "Flips",
     "ModelFigures",
+    "PartingFigures",
     "Plain",
     "RankShift",
+    "TiedAnswers",
+    "TiedOf",
 ]
 
 
@@ -35,6 +38,32 @@ class Estimate(Plain):
     items: int
     """Items the mean is over."""
     clusters: int
+
+
+class PartingFigures(Plain):
+    """Where the gold parts from its strongest rival, over the items of one quadrant."""
+
+    items: int
+    """Items whose rank and margin are known."""
+    median_rank: float | None
+    """1: at that token the model would write the gold."""
+    median_margin: float | None
+    """The gold's log-probability less the rival's, nats; below 0 the rival is preferred there."""
+
+
+class TiedOf(Plain):
+    """Items with a tied greedy step among those whose backend tells."""
+
+    tied: int
+    of: int
+
+
+class TiedAnswers(Plain):
+    """Answers with a greedy step at which two tokens shared the highest logit: there rounding chose."""
+
+    answers: TiedOf
+    recognition_only: dict[str, TiedOf]
+    """distance -> of the recognition-only items."""
 
 
 class DistanceFigures(Plain):
@@ -60,6 +89,8 @@ class DistanceFigures(Plain):
     """(r - 1/k)/(1 - 1/k)."""
     sensitivity: dict[str, dict[str, float | None]] | None
     """Gap under every normaliser and matcher."""
+    parting: dict[str, PartingFigures] | None
+    """quadrant -> rank and margin at the parting token; None where no item tells."""
 
 
 class Failures(Plain):
@@ -84,6 +115,8 @@ class ModelFigures(Plain):
     far_less_near: Estimate | None
     """Far gap less near gap: what the distance of the options alone makes."""
     failures: Failures | None
+    tied: TiedAnswers | None
+    """None where no answer tells."""
 
 
 class EquivalenceFigures(Plain):
@@ -148,3 +181,5 @@ class Contrast(Plain):
     near: DistanceContrast | None
     far: DistanceContrast | None
     generation: Flips | None
+    tied_flips: TiedOf | None
+    """Of the flips of G, those with a tied greedy step in either answer; None where no pair of answers tells."""

@@ -96,9 +96,25 @@ def run_notes(runs: Sequence[RunSummary], caches: Sequence[str | None]) -> list[
 
 
 def comparison_notes(
-    row: Row, items: Sequence[Item], leaks: Sequence[LeakFigures], tasks: Sequence[str], dense: str, pruned: str
+    row: Row,
+    items: Sequence[Item],
+    leaks: Sequence[LeakFigures],
+    tasks: Sequence[str],
+    dense: str,
+    pruned: str,
+    dtypes: tuple[str | None, str | None],
 ) -> list[Note]:
-    """Notes about one comparison, from its overall row and items."""
+    """Notes about one comparison, from its overall row and items.
+
+    Args:
+        row: The overall row.
+        items: What was joined.
+        leaks: Leak figures of those items.
+        tasks: Tasks that were run.
+        dense: Label of the first run.
+        pruned: Label of the other run.
+        dtypes: Both models' dtypes, where known.
+    """
     notes = []
     if items and all(item.dense == item.pruned for item in items):
         notes.append(
@@ -126,6 +142,7 @@ def comparison_notes(
         notes += _reference(row.dense, dense)
     for label, model in ((dense, row.dense), (pruned, row.pruned)):
         notes += _format(model, label)
+    notes += _rounding(row, dense, pruned, dtypes)
     for leak in leaks:
         allowed = leak.chance + 3 * (leak.chance * (1 - leak.chance) / leak.items) ** 0.5
         if leak.longest > allowed:
@@ -163,6 +180,26 @@ def _format(model: ModelFigures | None, label: str) -> list[Note]:
     if not high:
         return []
     return [_warning(f"Answers of {label}: {', '.join(high)}. Part of its loss may be of form, not of knowledge.")]
+
+
+def _rounding(row: Row, dense: str, pruned: str, dtypes: tuple[str | None, str | None]) -> list[Note]:
+    """Answers that hang on a tie of two tokens: the reader must not take rounding for an illusion."""
+    notes = []
+    for label, model, dtype in zip((dense, pruned), (row.dense, row.pruned), dtypes, strict=True):
+        if model is None or model.tied is None or not model.tied.answers.tied:
+            continue
+        tied = model.tied.answers
+        parts = [f"{c.tied} of {c.of} recognition-only ({d})" for d, c in model.tied.recognition_only.items()]
+        flips = row.contrast.tied_flips if row.contrast and model is row.pruned else None
+        if flips is not None:
+            parts.append(f"{flips.tied} of {flips.of} flips of generation")
+        notes.append(
+            _warning(
+                f"{tied.tied} of {tied.of} answers of {label} contain a greedy step where two tokens tie in "
+                f"{dtype or 'its dtype'}: rounding, not pruning, may have chosen. Among them: {', '.join(parts)}."
+            )
+        )
+    return notes
 
 
 def _with(tasks: Sequence[str], condition: str) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from lm_eval_illusion.report.curve_figures import Curves
 from lm_eval_illusion.report.measures import (
     Contrast,
     Estimate,
@@ -115,6 +116,9 @@ class PruningSummary(Plain):
     method: str | None
     pattern: str | None
     allocation: str | None
+    seed: int | None
+    settings: dict[str, str]
+    """What tells it from other runs of the method, usual settings left out."""
     sparsity_asked: float | None
     sparsity_reached: float | None
     whole_model_sparsity: float | None
@@ -195,10 +199,12 @@ class ReportFile(Plain):
     """Everything the pages show."""
 
     schema_name: Literal["lm-eval-illusion/report"]
-    schema_version: Literal[1]
+    schema_version: Literal[2]
     tool_version: str
     settings: Settings
     headline: list[str]
     notes: list[Note]
     runs: list[RunSummary]
     comparisons: list[Comparison]
+    curves: Curves | None
+    """None where no method was run at two sparsities."""

@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from lm_eval_illusion.errors import IllusionError
+from lm_eval_illusion.report.naming import distinguish, numbered, settings_of
 from lm_eval_illusion.report.overlap import find_overlap
 from lm_eval_illusion.report.runs import Run
 from lm_eval_illusion.report.schema import PruningSummary, RunSummary
@@ -17,20 +18,28 @@ __all__ = ["label_runs", "summarise_run"]
 
 
 def label_runs(runs: list[Run]) -> list[str]:
-    """Short, distinct names: method and sparsity where the run was pruned, else `dense` or the run folder's name."""
-    labels: list[str] = []
-    for index, run in enumerate(runs):
-        spec = _spec(run)
-        if spec and spec.get("method") != "none":
-            label = f"{spec.get('method')} {_number(spec.get('sparsity'))}"
-            if spec.get("pattern") not in (None, "unstructured"):
-                label = f"{spec.get('method')} {spec.get('pattern')}"
-        else:
-            label = "dense" if index == 0 or spec else _folder(run)
-        label = re.sub(r"[^\w .:+-]", "_", label)[:60]
-        same = sum(1 for other in labels if other == label or other.startswith(f"{label} #"))
-        labels.append(f"{label} #{same + 1}" if same else label)
-    return labels
+    """Short, distinct names: method, sparsity and what differs where runs were pruned, else `dense` or the folder."""
+    bases = [_base(run, index) for index, run in enumerate(runs)]
+    extras = distinguish(bases, [_told_apart(run) for run in runs])
+    names = (f"{base} {extra}".rstrip() for base, extra in zip(bases, extras, strict=True))
+    return numbered([re.sub(r"[^\w .:+-]", "_", name)[:60] for name in names])
+
+
+def _base(run: Run, index: int) -> str:
+    spec = _spec(run)
+    if not spec or spec.get("method") == "none":
+        return "dense" if index == 0 or spec else _folder(run)
+    unstructured = spec.get("pattern") in (None, "unstructured")
+    return f"{spec.get('method')} {_number(spec.get('sparsity')) if unstructured else spec.get('pattern')}"
+
+
+def _told_apart(run: Run) -> dict[str, str]:
+    """Return what tells runs of one method and sparsity apart; a dense model has nothing of the kind."""
+    spec = _spec(run)
+    if not spec or spec.get("method") == "none":
+        return {}
+    seed = spec.get("prune_seed")
+    return {**settings_of(spec, _calibration(run)), **({} if seed is None else {"seed": str(seed)})}
 
 
 def summarise_run(run: Run, label: str) -> RunSummary:
@@ -80,6 +89,16 @@ def _spec(run: Run) -> Mapping[str, Any]:
     return spec if isinstance(spec, dict) else {}
 
 
+def _calibration(run: Run) -> Mapping[str, Any]:
+    calibration = (run.facts.receipt or {}).get("calibration") or {}
+    if not isinstance(calibration, dict):
+        raise IllusionError(
+            f"{run.results_file}: damaged pruning receipt or run facts (calibration is a "
+            f"{type(calibration).__name__}); run `lm_eval --log_samples` again"
+        )
+    return calibration
+
+
 def _folder(run: Run) -> str:
     folder = run.path if run.path.is_dir() else run.path.parent
     return folder.resolve().name or run.facts.model
@@ -93,11 +112,13 @@ def _pruning(run: Run) -> PruningSummary | None:
     receipt = run.facts.receipt
     if receipt is None:
         return None
-    spec, calibration = _spec(run), receipt.get("calibration") or {}
+    spec, calibration = _spec(run), _calibration(run)
     return PruningSummary(
         method=spec.get("method"),
         pattern=spec.get("pattern"),
         allocation=spec.get("allocation"),
+        seed=spec.get("prune_seed"),
+        settings=settings_of(spec, calibration),
         sparsity_asked=receipt.get("sparsity_asked"),
         sparsity_reached=receipt.get("sparsity_reached"),
         whole_model_sparsity=receipt.get("whole_model_sparsity"),

@@ -1,4 +1,4 @@
-"""Write report.json, report.md and items.jsonl, each to a temporary file that is then renamed."""
+"""Write report.json, report.md, items.jsonl and curves.svg, each to a temporary file that is then renamed."""
 
 from __future__ import annotations
 
@@ -10,13 +10,18 @@ from pathlib import Path
 from lm_eval_illusion.errors import IllusionError
 from lm_eval_illusion.report.build import Report
 from lm_eval_illusion.report.render.markdown import render_markdown
+from lm_eval_illusion.report.render.picture import render_picture
 from lm_eval_illusion.report.render.safe import escape_invisible
 
 __all__ = ["replace_file", "write_report"]
 
+_JSON = ("report.json", "items.jsonl")
+
 
 def write_report(report: Report, out: Path) -> None:
-    """Write the three files of a report into a folder, which is made if need be.
+    """Write the files of a report into a folder, which is made if need be.
+
+    `curves.svg` is written where the report has curves, and an older one taken away where it has none.
 
     Raises:
         IllusionError: The folder cannot be made or written.
@@ -27,10 +32,14 @@ def write_report(report: Report, out: Path) -> None:
         "report.md": render_markdown(report),
         "items.jsonl": "".join(line + "\n" for line in lines),
     }
+    if report.file.curves is not None:
+        texts["curves.svg"] = render_picture(report.file.curves)
     try:
         out.mkdir(parents=True, exist_ok=True)
+        if report.file.curves is None:
+            (out / "curves.svg").unlink(missing_ok=True)
         for name, text in texts.items():
-            replace_file(out / name, text if name == "report.md" else escape_invisible(text))
+            replace_file(out / name, escape_invisible(text) if name in _JSON else text)
     except OSError as error:
         raise IllusionError(f"cannot write the report to {out} ({error}); give a writable folder with --out") from None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from lm_eval_illusion.report.classes import QUADRANTS
 from lm_eval_illusion.report.halves import MATCHERS, NORMALISERS
 from lm_eval_illusion.report.numbers import DASH, decimals, interval, percent
+from lm_eval_illusion.report.render.close_calls import parting_table, tied_table
 from lm_eval_illusion.report.render.grid import DISTANCES, Table, contrast_at, far_or_near, models_of, scope_name
 from lm_eval_illusion.report.schema import Comparison
 
@@ -17,7 +18,9 @@ def detail_tables(comparison: Comparison) -> list[Table]:
         _classes(comparison),
         _sensitivity(comparison),
         _form(comparison),
+        tied_table(comparison),
         _ranks(comparison),
+        parting_table(comparison),
         *_transitions(comparison),
         _official(comparison),
         _leaks(comparison),

@@ -26,6 +26,8 @@ class Table:
     """Whether the terminal shows it too."""
     overall: int | None = None
     """The terminal shows only so many first rows; None: all."""
+    spare: tuple[tuple[int, ...], ...] = ()
+    """Columns that a narrow terminal leaves out, those of the first group first; near and far go together."""
 
 
 def scope_name(row: Row) -> str:

@@ -8,6 +8,8 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 from lm_eval_illusion.report.build import Report
+from lm_eval_illusion.report.render.curve_tables import curve_tables
+from lm_eval_illusion.report.render.overview import MANY, overview_table, shown_first
 from lm_eval_illusion.report.render.safe import inert_markdown, inert_prose
 from lm_eval_illusion.report.render.tables import comparison_tables, run_table
 
@@ -17,7 +19,19 @@ __all__ = ["render_markdown"]
 def render_markdown(report: Report) -> str:
     """The whole report.md."""
     comparisons = [(comparison, comparison_tables(comparison)) for comparison in report.file.comparisons]
-    return str(_template().render(file=report.file, runs=run_table(report.file), comparisons=comparisons))
+    file = report.file
+    many = len(file.comparisons) >= MANY
+    return str(
+        _template().render(
+            file=file,
+            many=many,
+            headline=shown_first(file),
+            overview=overview_table(file) if many else None,
+            curves=curve_tables(file.curves),
+            runs=run_table(file),
+            comparisons=comparisons,
+        )
+    )
 
 
 @cache

@@ -46,7 +46,7 @@ def run_table(file: ReportFile) -> Table:
         "calibration",
         "overlap with items",
     ]
-    return Table("Runs", columns, rows)
+    return Table("Runs", columns, rows, spare=((8,), (1,), (3,), (2,), (7,)))
 
 
 def _short(pretrained: str | None) -> str:
@@ -61,7 +61,7 @@ def _calibration(pruning: PruningSummary | None) -> str:
     tokens = ", ".join(f"{language} {count}" for language, count in counts.items())
     if len(counts) > MOST_LANGUAGES:
         tokens = f"{min(counts.values())} to {max(counts.values())} tokens in each of {len(counts)} languages"
-    return f"{pruning.calibration_source}: {pruning.calibration_rows} x {pruning.calibration_length} ({tokens})"
+    return f"{_short(pruning.calibration_source)}: {pruning.calibration_rows} x {pruning.calibration_length} ({tokens})"
 
 
 def comparison_tables(comparison: Comparison) -> list[Table]:
