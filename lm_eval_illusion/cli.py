@@ -15,7 +15,7 @@ import typer
 from rich.console import Console
 
 from lm_eval_illusion import __version__
-from lm_eval_illusion.errors import IllusionError
+from lm_eval_illusion.errors import IllusionError, one_line
 
 COULD_NOT_JUDGE = 2
 PASS_THROUGH = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
@@ -120,6 +120,41 @@ def check(
 
 
 @app.command()
+def sweep(
+    file: Annotated[Path, typer.Argument(metavar="SWEEP.yaml", help="Models, methods, sparsities, ... to combine.")],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", help="Folder for all runs and the report; runs/NAME of the file if left out."),
+    ] = None,
+    data: Annotated[str | None, typer.Option("--data", help="Folder with tydiqa/ and xquad/, over the file's.")] = None,
+) -> None:
+    """Run a model dense and pruned in many ways, loading it once, and report all points.
+
+    A finished point is never run again, and one that fails does not stop the others: run the same command again.
+    """
+    from lm_eval_illusion.harness.sweep.conduct import reportable, run_sweep
+    from lm_eval_illusion.harness.sweep.plan import plan_sweep
+
+    planned = plan_sweep(file, data)
+    folder = out if out is not None else Path("runs") / file.stem
+    notes = Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
+    state = run_sweep(planned, folder, notes.print)
+    wrong = [f"{point.model} {point.name}: {point.error}" for point in state.failed]
+    for runs, where in reportable(planned, state, folder):
+        try:
+            _report(runs, where)
+        except IllusionError as error:
+            wrong.append(f"{where}: {one_line(error)}")
+    for text in wrong:
+        print(f"failed: {text}", file=sys.stderr)
+    if wrong:
+        raise IllusionError(
+            f"{len(state.failed)} of {len(state.points)} points failed, each named above and in "
+            f"{folder / 'sweep.json'}; what is finished is kept: mend the cause and run the same command again"
+        )
+
+
+@app.command()
 def demo(
     items: Annotated[int, typer.Option("--items", min=1, help="Questions a language.")] = 8,
     out: Annotated[Path, typer.Option("--out", help="Folder for both runs and the report.")] = Path("runs/demo"),
@@ -180,17 +215,6 @@ def _report(runs: list[Path], out: Path) -> None:
     print(f"report: {out / 'report.md'}, {out / 'report.json'}, {out / 'items.jsonl'}")
 
 
-def _last_line(error: BaseException) -> str:
-    text = str(error).strip() or type(error).__name__
-    if type(error).__name__ == "PruneError":  # by name: importing it would load torch
-        return " ".join(text.split())
-    return (
-        text.splitlines()[-1]
-        if isinstance(error, IllusionError)
-        else f"{type(error).__name__}: {' '.join(text.split())}"
-    )
-
-
 def main() -> None:
     """Run the command line; an error is one line on standard error and exit code 2 (LM_EVAL_ILLUSION_DEBUG=1: all)."""
     try:
@@ -203,7 +227,7 @@ def main() -> None:
     except Exception as error:
         if os.environ.get("LM_EVAL_ILLUSION_DEBUG") == "1":
             traceback.print_exc()
-        print(f"error: {_last_line(error)}", file=sys.stderr)
+        print(f"error: {one_line(error)}", file=sys.stderr)
         sys.exit(COULD_NOT_JUDGE)
 
 

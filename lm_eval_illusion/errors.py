@@ -1,6 +1,6 @@
 """The one exception a person can mend: the command line prints it without a traceback and exits with 2."""
 
-__all__ = ["IllusionError"]
+__all__ = ["IllusionError", "one_line"]
 
 
 class IllusionError(Exception):
@@ -8,3 +8,11 @@ class IllusionError(Exception):
 
     def __init__(self, message: str) -> None:
         super().__init__(" ".join(message.split()))
+
+
+def one_line(error: BaseException) -> str:
+    """Return an error as one line: the message alone if a person is meant by it, else with the kind of error before."""
+    text = " ".join(str(error).split())
+    if isinstance(error, IllusionError) or type(error).__name__ == "PruneError":  # by name: importing it loads torch
+        return text or type(error).__name__
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -1,0 +1,154 @@
+"""From SWEEP.yaml to its points: each an ordinary planned run with a name and a folder of its own."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from lm_eval_illusion.errors import IllusionError
+from lm_eval_illusion.harness.planned import PlannedRun
+from lm_eval_illusion.harness.sweep.file import SweepFile, SweptModel, read_file
+from prune_hooks.errors import PruneError
+from prune_hooks.registry import get_method
+from prune_hooks.spec import UNSTRUCTURED
+from prune_hooks.statistics import Needs
+
+DENSE = "dense"
+
+
+@dataclass(frozen=True)
+class Point:
+    """One run of a sweep."""
+
+    model: str
+    """Name of its model's folder."""
+    name: str
+    """Name of its own folder in there; `dense`, or method, amount, and what departs from the defaults."""
+    method: str
+    """Pruning method, none for the dense model."""
+    run: PlannedRun
+    """What is asked."""
+
+    def folder(self, out: Path) -> Path:
+        """Return the run folder."""
+        return out / self.model / self.name
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """All points, model by model, each model's dense one first."""
+
+    points: tuple[Point, ...]
+    restore: str
+    """memory or shards."""
+
+    @property
+    def models(self) -> list[str]:
+        """Names of the models, in order."""
+        return list(dict.fromkeys(point.model for point in self.points))
+
+    def of(self, model: str) -> list[Point]:
+        """Return the points of one model, the dense one first."""
+        return [point for point in self.points if point.model == model]
+
+
+def plan_sweep(path: Path, data: str | None = None) -> Sweep:
+    """Read SWEEP.yaml and lay out its points; nothing is loaded but tokenizers, to see whether they have a template.
+
+    Args:
+        path: The file.
+        data: Folder with tydiqa/ and xquad/, over the file's own.
+
+    Raises:
+        IllusionError: For anything that is wrong with the file or its options, or missing data.
+    """
+    file = read_file(path)
+    models = [model.model_copy(update={"name": model.name or Path(model.pretrained).name}) for model in file.models]
+    _require_apart(path, "models", [_word(model.name) for model in models], "give one of them a name")
+    points: list[Point] = []
+    try:
+        for model in models:
+            asked = _asked(file, model, data)
+            made = [Point(_word(model.name), name, method, run) for name, method, run in _runs(file, asked)]
+            _require_apart(path, "methods", [point.name for point in made], "rename one")
+            for point in made:
+                point.run.validate()
+            prompted = asked.with_prompting()
+            chat, shots = prompted.chat_template, prompted.num_fewshot
+            points += [replace(p, run=replace(p.run, chat_template=chat, num_fewshot=shots)) for p in made]
+    except (PruneError, IllusionError) as error:
+        raise IllusionError(f"{path}: {error}") from error
+    return Sweep(tuple(points), file.restore)
+
+
+def _asked(file: SweepFile, model: SweptModel, data: str | None) -> PlannedRun:
+    """Return what all points of a model ask, dense."""
+    return PlannedRun(
+        pretrained=model.pretrained,
+        model_args={**file.model_args, **model.model_args, "method": "none"},
+        tasks=tuple(file.tasks),
+        items=file.items,
+        num_fewshot=file.num_fewshot,
+        chat_template=file.chat_template,
+        data=data if data is not None else file.data,
+        batch_size=str(file.batch_size),
+        device=file.device,
+    )
+
+
+def _runs(file: SweepFile, asked: PlannedRun) -> Iterator[tuple[str, str, PlannedRun]]:
+    """Yield name, method and run of each point of a model."""
+    yield DENSE, "none", asked
+    for name, allocation in itertools.product(file.methods, file.allocations):
+        method = get_method(name)
+        options: dict[str, Any] = {"method": name}
+        if allocation != "uniform":
+            options["allocation"] = allocation
+        if method.needs is not Needs.NOTHING:
+            options |= _calibration(file)
+        for amount, seed in itertools.product(_amounts(file), file.seeds if method.seeded else [0]):
+            pruning = {**options, **amount, **({"prune_seed": seed} if seed else {})}
+            parts = [name, str(amount.get("pattern", amount.get("sparsity"))).replace(":", "of")]
+            parts += [allocation] if allocation != "uniform" else []
+            parts += [f"seed{seed}"] if seed else []
+            run = replace(asked, model_args={**asked.model_args, **pruning})
+            yield "-".join(_word(part) for part in parts), name, run
+
+
+def _amounts(file: SweepFile) -> list[dict[str, Any]]:
+    """Return how much is pruned: a sparsity each where nothing fixes it, else the pattern that does."""
+    amounts: list[dict[str, Any]] = []
+    for pattern in file.patterns:
+        if pattern == UNSTRUCTURED:
+            amounts += [{"sparsity": sparsity} for sparsity in file.sparsities or [0.5]]
+        else:
+            amounts.append({"pattern": pattern})
+    return amounts
+
+
+def _calibration(file: SweepFile) -> dict[str, Any]:
+    given = {
+        "calibration": file.calibration,
+        "calibration_languages": "+".join(file.calibration_languages) or None,
+        "calibration_samples": file.calibration_samples,
+        "calibration_length": file.calibration_length,
+        "calibration_dtype": file.calibration_dtype,
+        "sequential": file.sequential,
+    }
+    return {key: value for key, value in given.items() if value is not None}
+
+
+def _word(text: str) -> str:
+    """Return a text that any file system takes as the name of a folder."""
+    return re.sub(r"[^\w.]+", "_", text).strip("._") or "model"
+
+
+def _require_apart(path: Path, key: str, folders: list[str], mend: str) -> None:
+    twice = [folder for folder, count in Counter(folders).items() if count > 1]
+    if twice:
+        raise IllusionError(f"{path}: {key}: two of them would share the folder {twice[0]}: {mend}")
