@@ -16,9 +16,10 @@ from lm_eval_illusion.report.headline import headline
 from lm_eval_illusion.report.items import examples, item_lines
 from lm_eval_illusion.report.join import join_runs
 from lm_eval_illusion.report.leaks import leak_figures
-from lm_eval_illusion.report.notes import comparison_notes, run_notes
+from lm_eval_illusion.report.notes import comparison_notes
 from lm_eval_illusion.report.records import read_run
 from lm_eval_illusion.report.rows import build_rows, official_means
+from lm_eval_illusion.report.run_notes import run_notes
 from lm_eval_illusion.report.runs import Run
 from lm_eval_illusion.report.schema import Comparison, ReportFile, Settings
 from lm_eval_illusion.report.summary import label_runs, summarise_run

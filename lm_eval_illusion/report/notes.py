@@ -1,4 +1,4 @@
-"""Sentences that warn: what would make a reader trust the numbers too much."""
+"""Sentences about a comparison that warn: what would make a reader trust its numbers too much."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from lm_eval_illusion.report.halves import CONDITIONS
 from lm_eval_illusion.report.join import Item
 from lm_eval_illusion.report.measures import ModelFigures
-from lm_eval_illusion.report.schema import LeakFigures, Note, Row, RunSummary
+from lm_eval_illusion.report.schema import LeakFigures, Note, Row
 
-__all__ = ["comparison_notes", "run_notes"]
+__all__ = ["comparison_notes"]
 
 TOO_EASY = 0.95
 """Dense near multiple choice above this leaves no room to see a loss."""
@@ -17,82 +17,6 @@ TOO_HARD = 0.2
 """Dense generation below this leaves little to lose; the prompt may be wrong for the model."""
 FORMAT_LOSS = 0.1
 """Share of empty, repeated, cut or unclosed answers from which a formatting loss is named."""
-
-
-def _made_with(run: RunSummary) -> dict[str, str | None]:
-    """Return what may differ between comparable runs, yet changes scores in the last bits or more."""
-    watched = ("dtype", "attn_implementation", "max_length", "device", "torch")
-    return {
-        **{name: run.identity.get(name) for name in watched},
-        "lm-eval": run.harness_version,
-        "transformers": run.transformers_version,
-    }
-
-
-def run_notes(runs: Sequence[RunSummary], caches: Sequence[str | None]) -> list[Note]:
-    """Notes about runs by themselves: overlap, prompt, truncation, cache, pruning.
-
-    Args:
-        runs: Summaries, the dense run first.
-        caches: Each run's --use_cache.
-    """
-    notes = []
-    for run in runs:
-        if run.overlap.status == "overlap":
-            notes.append(
-                _alarm(
-                    f"{run.label} was calibrated on texts that are evaluated: {run.overlap.items} items' passages, or "
-                    f"stretches of them, are in its calibration text ({run.overlap.why}). Its scores are not held out; "
-                    "prune again with other calibration text."
-                )
-            )
-    shots = "/".join(str(n) for n in runs[0].num_fewshot)
-    chat = f"chat template {runs[0].chat_template[:8]}" if runs[0].chat_template else "no chat template"
-    system = "a system instruction" if runs[0].system_instruction else "no system instruction"
-    thinking = ", thinking on" if runs[0].enable_thinking else ""
-    notes.append(_info(f"Prompt in all runs: {shots} demonstration(s), {chat}, {system}{thinking}."))
-    for run in runs[1:]:
-        notes += [
-            _alarm(
-                f"{run.label} is another model than {runs[0].label}: {name} {after} against {before}. Compare a pruned "
-                "model with the checkpoint it was pruned from."
-            )
-            for name, before, after in (
-                (name, runs[0].identity.get(name), run.identity.get(name)) for name in ("class", "parameters")
-            )
-            if before is not None and after is not None and before != after
-        ]
-        facts = zip(_made_with(runs[0]).items(), _made_with(run).values(), strict=True)
-        notes += [
-            _warning(f"{name} differs: {before} in {runs[0].label}, {after} in {run.label}.")
-            for (name, before), after in facts
-            if before is not None and after is not None and before != after
-        ]
-    for run, cache in zip(runs, caches, strict=True):
-        if run.overlap.status == "none" or (run.overlap.status == "unchecked" and (run.pruning or run is not runs[0])):
-            word = "no overlap found" if run.overlap.status == "none" else "not checked"
-            notes.append(_info(f"Calibration and evaluated passages of {run.label}: {word} ({run.overlap.why})."))
-        if not run.truncation_checked:
-            notes.append(
-                _warning(f"Truncation unchecked in {run.label}: its backend does not say whether prompts fitted.")
-            )
-        if cache:
-            notes.append(
-                _warning(f"{run.label} used --use_cache, which keys on requests only: answers may be another model's.")
-            )
-    for index, run in enumerate(runs):
-        pruned = run.pruning is not None and run.pruning.method not in (None, "none")
-        if pruned and index == 0:
-            notes.append(_warning(f"The first run ({run.label}) is the reference, yet it was pruned itself."))
-        if not pruned and index and run.pruning is not None:
-            notes.append(_info(f"{run.label} was not pruned (method none): a comparison of a model with itself."))
-        reached = run.pruning.sparsity_reached if run.pruning else None
-        asked = run.pruning.sparsity_asked if run.pruning else None
-        if pruned and reached is not None and asked is not None and abs(reached - asked) > 0.01:
-            notes.append(_warning(f"{run.label}: sparsity asked {asked:.3f}, reached {reached:.3f} of block weights."))
-        if pruned and run.pruning and run.pruning.coverage is not None and run.pruning.coverage < 0.99:
-            notes.append(_warning(f"{run.label}: only {run.pruning.coverage:.1%} of block weights were reached."))
-    return notes
 
 
 def comparison_notes(
@@ -219,7 +143,3 @@ def _alarm(text: str) -> Note:
 
 def _warning(text: str) -> Note:
     return Note(level="warning", text=text)
-
-
-def _info(text: str) -> Note:
-    return Note(level="info", text=text)

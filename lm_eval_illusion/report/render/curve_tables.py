@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from lm_eval_illusion.report.curve_figures import MEASURES, CurveMean, CurvePanel, CurvePoint, Curves
+from lm_eval_illusion.report.naming import structured
 from lm_eval_illusion.report.numbers import DASH, decimals, interval
 from lm_eval_illusion.report.render.grid import Table
 
 __all__ = ["PANELS_A_TABLE", "curve_tables", "panel_name"]
 
-PANELS_A_TABLE = 5
+PANELS_A_TABLE = 6
 """Languages side by side; more make another table."""
 
 
@@ -27,17 +28,15 @@ def curve_tables(curves: Curves | None) -> list[Table]:
 
 def _overall(curves: Curves) -> Table:
     panel = curves.panels[0]
-    rows = [] if panel.dense is None else [["dense", "0", "1", *_estimates(panel.dense)]]
+    rows = [] if panel.dense is None else [["dense", "1", *_estimates(panel.dense)]]
     for line in panel.lines:
         for mean in line.means:
             here = [point for point in line.points if point.sparsity == mean.sparsity]
             cells = _estimates(here[0]) if len(here) == 1 else _spread(mean, here)
-            rows.append([curves.lines[line.line].name, _sparsity(mean.sparsity, here), str(len(here)), *cells])
-    return Table("Right answers against sparsity", _columns(), rows, _note(curves))
-
-
-def _columns() -> list[str]:
-    return ["line", "sparsity", "runs", *MEASURES.values()]
+            name = f"{curves.lines[line.line].name} {mean.sparsity:g}{_patterns(here)}"
+            rows.append([name, str(len(here)), *cells])
+    columns = ["line and sparsity", "runs", *MEASURES.values()]
+    return Table("Right answers against sparsity", columns, rows, _note(curves), spare=((1,),))
 
 
 def _estimates(point: CurvePoint) -> list[str]:
@@ -54,9 +53,9 @@ def _spread(mean: CurveMean, points: list[CurvePoint]) -> list[str]:
     return cells
 
 
-def _sparsity(sparsity: float, points: list[CurvePoint]) -> str:
-    patterns = sorted({point.pattern for point in points if point.pattern not in (None, "unstructured")}, key=str)
-    return f"{sparsity:g}" + (f" ({', '.join(map(str, patterns))})" if patterns else "")
+def _patterns(points: list[CurvePoint]) -> str:
+    patterns = sorted({point.pattern for point in points if point.pattern and structured(point.pattern)})
+    return f" ({', '.join(patterns)})" if patterns else ""
 
 
 def _note(curves: Curves) -> str:
@@ -79,14 +78,14 @@ def _languages(curves: Curves) -> list[Table]:
     tables = []
     for start in range(0, len(panels), PANELS_A_TABLE):
         chunk = panels[start : start + PANELS_A_TABLE]
-        rows = [["dense", "0", *(_three(panel.dense) for panel in chunk)]]
+        rows = [["dense", *(_three(panel.dense) for panel in chunk)]]
         for number, line in enumerate(curves.lines):
             means = {mean.sparsity for panel in chunk for mean in panel.lines[number].means}
             for sparsity in sorted(means):
                 found = [next((m for m in p.lines[number].means if m.sparsity == sparsity), None) for p in chunk]
-                rows.append([line.name, f"{sparsity:g}", *map(_three, found)])
+                rows.append([f"{line.name} {sparsity:g}", *map(_three, found)])
         title = "By language: MC near / MC far / generation" if not start else "By language, continued"
-        tables.append(Table(title, ["line", "sparsity", *map(panel_name, chunk)], rows, brief=False))
+        tables.append(Table(title, ["line and sparsity", *map(panel_name, chunk)], rows, brief=False))
     return tables
 
 

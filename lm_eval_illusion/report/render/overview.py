@@ -12,6 +12,8 @@ __all__ = ["MANY", "distinct_notes", "overview_table", "shown_first"]
 MANY = 4
 """Comparisons from which the terminal shows the overview instead of every comparison's tables."""
 
+GUESSING = "†"
+
 
 def overview_table(file: ReportFile) -> Table:
     """Overall figures of every run; the dense model's as the comparison with the most items has them."""
@@ -30,7 +32,10 @@ def overview_table(file: ReportFile) -> Table:
         rows.append([*cells, interval(flips.delta if flips else None, sign=True), probability(_primary(flips))])
     columns = ["run", "items", "MC near", "MC far", "generation", "gap near", "gap far"]
     changes = ["excess near", "p near", "excess far", "p far", "G change", "p G"]
-    note = "Against the first run, overall; p values are of each run alone, not corrected for the number of runs."
+    note = (
+        "Against the first run, overall; p values are of each run alone, not corrected for the number of runs. "
+        f"{GUESSING}: multiple choice cannot be told from chance, so the gap says nothing."
+    )
     return Table("All runs at a glance", columns + changes, rows, note, spare=((8, 10, 12), (11,), (7, 9), (5, 6)))
 
 
@@ -56,9 +61,13 @@ def distinct_notes(comparisons: list[Comparison]) -> list[Note]:
 def _model(model: ModelFigures | None) -> list[str]:
     sides = [far_or_near(model, d) for d in DISTANCES]
     accuracies = [side.accuracy if side else None for side in sides]
-    gaps = [side.gap if side else None for side in sides]
-    estimates = [*accuracies, model.generation if model else None, *gaps]
-    return [decimals(estimate.value if estimate else None) for estimate in estimates]
+    estimates = [*accuracies, model.generation if model else None]
+    cells = [decimals(estimate.value if estimate else None) for estimate in estimates]
+    for side in sides:
+        gap = side.gap if side else None
+        guessing = f" {GUESSING}" if gap is not None and side is not None and not side.interpretable else ""
+        cells.append(f"{decimals(gap.value if gap else None)}{guessing}")
+    return cells
 
 
 def _primary(flips: Flips | None) -> float | None:

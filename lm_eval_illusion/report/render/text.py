@@ -19,8 +19,8 @@ from lm_eval_illusion.report.schema import Note
 __all__ = ["render_text"]
 
 _STYLE = {"alarm": "bold red", "warning": "yellow", "info": ""}
-_BETWEEN = 2
-"""Blanks between columns."""
+_BETWEEN, _EDGES = 3, 2
+"""Blanks between columns, and at both ends together."""
 
 
 def render_text(report: Report) -> RenderableType:
@@ -99,4 +99,4 @@ class _Fitted:
 def _width(columns: list[str], rows: list[list[str]], kept: list[int]) -> int:
     """Columns of text that a table takes without folding a cell."""
     widths = (max(cell_len(cells[index]) for cells in [columns, *rows]) for index in kept)
-    return sum(widths) + _BETWEEN * (len(kept) - 1)
+    return sum(widths) + _BETWEEN * (len(kept) - 1) + _EDGES
