@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal
 
 from lm_eval_illusion.report.runs import Run
@@ -79,11 +80,17 @@ def _read(calibration: Mapping[str, Any]) -> _Known:
     return _Known(digests, hashes, max(hashes) if table.get("cut") and hashes else None)
 
 
+@lru_cache(maxsize=1 << 14)
+def _stretches(passage: str) -> frozenset[str]:
+    """Return a passage's sampled hashes; all runs of a report have the same passages."""
+    return frozenset(shingles(passage))
+
+
 def _judge(known: _Known, passage: str, digest: str | None) -> tuple[Found, bool]:
     """Return what was found of one passage, and whether its parts could be looked for."""
     sampled: set[str] = set()
     if known.stretches is not None:
-        sampled = {one for one in shingles(passage) if known.largest is None or one <= known.largest}
+        sampled = {one for one in _stretches(passage) if known.largest is None or one <= known.largest}
     if digest in known.digests:
         return "whole", bool(sampled)
     if sampled:

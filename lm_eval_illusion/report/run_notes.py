@@ -9,6 +9,9 @@ from lm_eval_illusion.report.schema import Note, RunSummary
 
 __all__ = ["run_notes"]
 
+MOST_LABELS = 6
+"""Runs that a shared note names."""
+
 _Level = Literal["alarm", "warning", "info"]
 
 
@@ -113,7 +116,13 @@ def _merged(said: Sequence[_Said]) -> list[Note]:
     labels: dict[tuple[_Level, str, str], list[str]] = {}
     for level, before, label, after in said:
         labels.setdefault((level, before, after), []).append(label)
-    return [_note(level, f"{before}{', '.join(runs)}{after}") for (level, before, after), runs in labels.items()]
+    return [_note(level, f"{before}{_listed(runs)}{after}") for (level, before, after), runs in labels.items()]
+
+
+def _listed(labels: Sequence[str]) -> str:
+    if len(labels) <= MOST_LABELS:
+        return ", ".join(labels)
+    return f"{', '.join(labels[: MOST_LABELS - 2])} and {len(labels) - MOST_LABELS + 2} more runs"
 
 
 def _note(level: _Level, text: str) -> Note:

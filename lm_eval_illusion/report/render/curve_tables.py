@@ -33,8 +33,8 @@ def _overall(curves: Curves) -> Table:
         for mean in line.means:
             here = [point for point in line.points if point.sparsity == mean.sparsity]
             cells = _estimates(here[0]) if len(here) == 1 else _spread(mean, here)
-            name = f"{curves.lines[line.line].name} {mean.sparsity:g}{_patterns(here)}"
-            rows.append([name, str(len(here)), *cells])
+            name = curves.lines[line.line].name
+            rows.append([f"{name} {mean.sparsity:g}{_patterns(here, name)}", str(len(here)), *cells])
     columns = ["line and sparsity", "runs", *MEASURES.values()]
     return Table("Right answers against sparsity", columns, rows, _note(curves), spare=((1,),))
 
@@ -53,8 +53,10 @@ def _spread(mean: CurveMean, points: list[CurvePoint]) -> list[str]:
     return cells
 
 
-def _patterns(points: list[CurvePoint]) -> str:
-    patterns = sorted({point.pattern for point in points if point.pattern and structured(point.pattern)})
+def _patterns(points: list[CurvePoint], name: str) -> str:
+    """The n:m pattern where the line's name tells the family alone."""
+    found = {point.pattern for point in points if point.pattern and structured(point.pattern)}
+    patterns = sorted(found - set(name.split()))
     return f" ({', '.join(patterns)})" if patterns else ""
 
 

@@ -13,6 +13,7 @@ MANY = 4
 """Comparisons from which the terminal shows the overview instead of every comparison's tables."""
 
 GUESSING = "†"
+"""Beside a gap that is not interpretable."""
 
 
 def overview_table(file: ReportFile) -> Table:
@@ -32,10 +33,9 @@ def overview_table(file: ReportFile) -> Table:
         rows.append([*cells, interval(flips.delta if flips else None, sign=True), probability(_primary(flips))])
     columns = ["run", "items", "MC near", "MC far", "generation", "gap near", "gap far"]
     changes = ["excess near", "p near", "excess far", "p far", "G change", "p G"]
-    note = (
-        "Against the first run, overall; p values are of each run alone, not corrected for the number of runs. "
-        f"{GUESSING}: multiple choice cannot be told from chance, so the gap says nothing."
-    )
+    note = "Against the first run, overall; p values are of each run alone, not corrected for the number of runs."
+    if any(GUESSING in cell for row in rows for cell in row[2:]):
+        note += f" {GUESSING}: multiple choice cannot be told from chance, so the gap says nothing."
     return Table("All runs at a glance", columns + changes, rows, note, spare=((8, 10, 12), (11,), (7, 9), (5, 6)))
 
 
