@@ -160,9 +160,10 @@ def _score_causal(model: Any, prompts: Sequence[Prompt], rows: Sequence[Row], pa
     del out.logits
     lengths = mask.sum(-1)
     long = [row for row in rows if len(row.tokens) > 1]
-    chunks = list(chunked(long, 1, vocabulary, _bytes_of(out.past_key_values) // len(prompts)))
+    held = getattr(out, cache_name)
+    chunks = list(chunked(long, 1, vocabulary, _bytes_of(held) // len(prompts)))
     for number, chunk in enumerate(chunks):
-        cache = out.past_key_values if number == len(chunks) - 1 else copy.deepcopy(out.past_key_values)
+        cache = held if number == len(chunks) - 1 else copy.deepcopy(held)
         owner = torch.tensor([row.prompt for row in chunk], device=device)
         cache.reorder_cache(owner)
         tokens, token_mask = _padded([row.tokens[:-1] for row in chunk], pad, "right", device)

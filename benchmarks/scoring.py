@@ -1,0 +1,253 @@
+"""Multiple choice: `pruned_hf` against stock HFLM, same requests, one thread.
+
+    python benchmarks/scoring.py [--short] [--data ../shared/data] [--model DIR] [--out FILE.json]
+
+Both sides get the very same loglikelihood requests (`lm_eval` instances of a plain task): the passages of 150 to 400
+tokens of TyDi QA and XQuAD with --data, else the shipped questions with passages repeated to that length, four near
+options each. Stock runs at each of its batch sizes first and then at its best. Checked, exit 1 if it does not hold: the
+same option first on every item, log-probabilities within 1e-3 nats (float32). Growth, ours alone: options 2 to 16,
+passages of 128 to 2,048 tokens, items 50 to 800.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pair
+
+TOKENS = (150, 400)
+TOLERANCE = 1e-3
+SOURCES = {"tydiqa": ("en", "fi", "ru", "ar", "sw"), "xquad": ("en", "de", "zh", "hi")}
+Asked = list[tuple[str, list[str]]]
+"""Prompts with their options."""
+
+
+def questions(tokenizer: Any, data: str | None, count: int) -> Asked:
+    """Return prompts of 150 to 400 tokens with four near options each."""
+    from lm_eval_illusion.pairs.docs import build
+
+    sources = SOURCES if data else {"illusion_mini": ("en", "de", "ru", "zh")}
+    languages = [(name, language) for name, listed in sources.items() for language in listed]
+    found: Asked = []
+    for name, language in languages:
+        of_this = 0
+        for row in build(name, language, folder=data, seed=0, count=None).rows:
+            prompt = row["prompt"] if data else _lengthened(row, tokenizer)
+            if of_this == -(-count // len(languages)):
+                break
+            if TOKENS[0] <= len(tokenizer(prompt)["input_ids"]) <= TOKENS[1]:
+                found.append((prompt, list(row["choices_near"])))
+                of_this += 1
+    return found[:count]
+
+
+def _lengthened(row: dict[str, Any], tokenizer: Any) -> str:
+    from lm_eval_illusion.pairs.prompts import build_prompt
+
+    passage = row["passage"]
+    times = max(1, 250 // len(tokenizer(passage)["input_ids"]))
+    return build_prompt(" ".join([passage] * times), row["question"], row["language"])
+
+
+def instances(asked: Asked) -> list[Any]:
+    from lm_eval.api.instance import Instance
+
+    made = []
+    for number, (prompt, options) in enumerate(asked):
+        for k, option in enumerate(options):
+            meta = ("benchmark", number, 1)
+            made.append(Instance("loglikelihood", {}, (prompt, f" {option}"), k, metadata=meta))
+    return made
+
+
+def load(side: str, model: str, dtype: str, batch: int) -> Any:
+    """Return the side's language model, at one batch size."""
+    if side == "stock":
+        from lm_eval.models.huggingface import HFLM
+
+        return HFLM(pretrained=model, device=_device(), dtype=dtype, batch_size=batch)
+    from lm_eval_illusion.harness.model import PrunedHFLM
+
+    return PrunedHFLM(pretrained=model, device=_device(), dtype=dtype, batch_size=batch, method="none")
+
+
+def _device() -> str:
+    import torch
+
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def worker(options: argparse.Namespace) -> None:
+    def prepare() -> Callable[[], dict[str, Any]]:
+        lm = load(options.worker, options.model, options.dtype, options.batch)
+        lm.tokenizer.model_max_length = 1 << 30
+        if options.grow:
+            kind, size = options.grow.split("=")
+            asked = grown(lm.tokenizer, options.data, kind, int(size))
+        else:
+            asked = questions(lm.tokenizer, options.data, options.items)
+        requests = instances(asked)
+        tokens = sum(len(lm.tok_encode(prompt)) for prompt, _ in asked)
+
+        def run() -> dict[str, Any]:
+            scored = lm.loglikelihood(requests, disable_tqdm=True)
+            return {"logprobs": [float(one[0]) for one in scored], "prompt_tokens": tokens, "items": len(asked)}
+
+        return run
+
+    pair.serve(prepare)
+
+
+def grown(tokenizer: Any, data: str | None, kind: str, size: int) -> Asked:
+    """Return requests that grow in one way: options (of at most four tokens), passage tokens, or items."""
+    base = questions(tokenizer, data, size if kind == "items" else 8)
+    words = [f"{chr(97 + n)}{n}" for n in range(26)]
+    if kind == "options":
+        return [(prompt, words[:size]) for prompt, _ in base]
+    if kind == "passage":
+        cut = []
+        for prompt, options in base:
+            ids = (tokenizer(prompt)["input_ids"] * (size // 100 + 1))[:size]
+            cut.append((tokenizer.decode(ids, skip_special_tokens=True), options))
+        return cut
+    return [
+        base[n % len(base)] if n < len(base) else (f"{n} {base[n % len(base)][0]}", base[n % len(base)][1])
+        for n in range(size)
+    ]
+
+
+def agreement(ours: list[float], stock: list[float], options: int) -> tuple[bool, str]:
+    """Say whether the option first by log-probability is the same on every item, and the largest difference."""
+    worst = max(abs(a - b) for a, b in zip(ours, stock, strict=True))
+    groups = range(0, len(ours), options)
+    moved = sum(
+        max(range(options), key=lambda k: ours[g + k]) != max(range(options), key=lambda k: stock[g + k])
+        for g in groups
+    )
+    return (
+        moved == 0 and worst <= TOLERANCE,
+        f"{moved} of {len(groups)} items with another first option, largest difference {worst:.1e} nats",
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--short", action="store_true", help="few items, one turn")
+    parser.add_argument("--data", help="folder with tydiqa/ and xquad/; default: the shipped questions")
+    parser.add_argument("--model", help="checkpoint; default: the demo model")
+    parser.add_argument("--items", type=int)
+    parser.add_argument("--dtype", default="float32")
+    parser.add_argument("--batch", type=int, help="ours; default 8")
+    parser.add_argument("--stock-batches", default=None, help="batch sizes among which stock finds its best")
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--worker", choices=["ours", "stock"], help=argparse.SUPPRESS)
+    parser.add_argument("--grow", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    options.items = options.items or (8 if options.short else 36)
+    options.batch = options.batch or 8
+    if options.worker:
+        worker(options)
+        return 0
+    if options.model is None:
+        from lm_eval_illusion.harness.demo_model import checkpoint
+
+        options.model = str(checkpoint())
+    turns = 1 if options.short else 3
+    results, agrees = [], True
+    for dtype in ("float32",) if options.short else ("float32", "bfloat16"):
+        summary, same = against_stock(options, dtype, turns)
+        agrees &= same or dtype != "float32"  # stock's own bfloat16 scores are rounded to 0.25 nats
+        results.append(summary)
+    results += growth(options)
+    pair.write_results(options.out, "scoring", results)
+    return 0 if agrees else 1
+
+
+def _worker(options: argparse.Namespace, side: str, **changed: Any) -> pair.Worker:
+    asked = {
+        "model": options.model,
+        "data": options.data,
+        "items": options.items,
+        "dtype": options.dtype,
+        "batch": options.batch,
+        **changed,
+    }
+    words = [sys.executable, __file__, "--worker", side]
+    for name, value in asked.items():
+        if value is not None:
+            words += [f"--{name}", str(value)]
+    return pair.Worker("stock HFLM" if side == "stock" else "pruned_hf", words)
+
+
+def against_stock(options: argparse.Namespace, dtype: str, turns: int) -> tuple[dict[str, Any], bool]:
+    """Let stock find its best batch size on a few items, then take turns at it."""
+    sizes = [int(size) for size in (options.stock_batches or ("1" if options.short else "1,4,16")).split(",")]
+    tried: dict[int, float] = {}
+    for size in sizes if len(sizes) > 1 else ():
+        side = _worker(options, "stock", batch=size, items=9, dtype=dtype)
+        tried[size] = min(side.once().cpu for _ in range(2))
+        side.close()
+    best = min(tried, key=tried.__getitem__) if tried else sizes[0]
+    ours, stock = _worker(options, "ours", dtype=dtype), _worker(options, "stock", dtype=dtype, batch=best)
+    compared = pair.alternate(
+        f"multiple choice, 4 options, {dtype}", ours, stock, turns=turns, warm_up=0 if options.short else 1
+    )
+    ours.close()
+    stock.close()
+    mine, theirs = compared.ours_turns[0].result, compared.rival_turns[0].result
+    same, said = agreement(mine["logprobs"], theirs["logprobs"], 4)
+    summary = {**compared.summary(), "agreement": said, "agrees": same, "stock_batch": best, "items": mine["items"]}
+    summary["tokens_a_second"] = mine["prompt_tokens"] / summary["ours_seconds"]
+    print(pair.line(summary))
+    print(
+        f"  stock at batch {best} (seconds on 9 items: {tried or 'not tried'}); {said}; "
+        f"{summary['tokens_a_second']:.0f} prompt tokens a second"
+    )
+    if not options.short:
+        big_ours, big_stock = (
+            _worker(options, "ours", dtype=dtype, batch=16),
+            _worker(options, "stock", dtype=dtype, batch=16),
+        )
+        at_16 = pair.alternate(
+            f"multiple choice at batch 16, {dtype}", big_ours, big_stock, turns=1, warm_up=0
+        ).summary()
+        big_ours.close()
+        big_stock.close()
+        print(pair.line(at_16))
+        summary["at_batch_16"] = at_16
+    return summary, same
+
+
+def growth(options: argparse.Namespace) -> list[dict[str, Any]]:
+    """Time ours alone on growing requests."""
+    curves = (
+        {"options": (4, 16)}
+        if options.short
+        else {"options": (2, 4, 8, 16), "passage": (128, 256, 512, 1024, 2048), "items": (50, 100, 200, 400, 800)}
+    )
+    results = []
+    for kind, sizes in curves.items():
+        seconds = {}
+        workers = {size: _worker(options, "ours", grow=f"{kind}={size}") for size in sizes} if kind == "options" else {}
+        for size in sizes:
+            side = workers.get(size) or _worker(options, "ours", grow=f"{kind}={size}")
+            turns = [side.once().cpu for _ in range(1 if kind == "items" else 2)]
+            seconds[size] = min(turns)
+            side.close()
+        smallest = min(sizes)
+        base = 4 if kind == "options" else smallest
+        ratios = {size: seconds[size] / seconds[base] for size in sizes}
+        print(
+            f"growth with {kind}, seconds against those of {base}: "
+            + ", ".join(f"{size}: {ratio:.2f}" for size, ratio in ratios.items())
+        )
+        results.append({"name": f"growth with {kind}", "base": base, "ratios": ratios})
+    return results
+
+
+if __name__ == "__main__":
+    sys.exit(main())
