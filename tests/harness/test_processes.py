@@ -56,6 +56,8 @@ def test_each_process_scores_its_half_and_the_items_are_the_same(tiny, tmp_path)
     assert items_one.keys() == items_two.keys()
     for key, record in items_one.items():
         other = items_two[key]
+        parted = [r.pop("parting", None) for r in (record, other)]
+        assert parted[0] == (pytest.approx(parted[1], abs=1e-4) if parted[1] else None)
         for scores in ("logprobs", "logprobs_unconditional"):  # rounding follows the shape of a batch
             assert record.pop(scores, None) == pytest.approx(other.pop(scores, None), abs=1e-4)
         assert record == other

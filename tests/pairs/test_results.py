@@ -112,6 +112,23 @@ def test_what_the_model_tells_is_passed_on():
     assert process_near(DOC, plain(-9.0, -1.0, -9.0, -9.0))["illusion"]["fits"] is None
 
 
+def test_the_strongest_rival_s_parting_from_the_gold_is_kept():
+    told = [
+        scored(-9.0, parting={"token": 0, "gold_rank": 2, "margin": 0.5}),
+        scored(-1.0),
+        scored(-3.0, parting={"token": 1, "gold_rank": 4, "margin": -0.25}),
+        scored(-9.0, parting=None),
+    ]
+    # Per character: Rome -2.25, New York -0.375, Oslo -2.25; by the plain sum the same one leads.
+    expected = {"rival": 2, "token": 1, "gold_rank": 4, "margin": -0.25}
+    assert process_near(DOC, told)["illusion"]["parting"] == expected
+    told[2].illusion["parting"] = None
+    assert process_near(DOC, told)["illusion"]["parting"] is None
+    assert process_near(DOC, plain(-9.0, -1.0, -9.0, -9.0))["illusion"]["parting"] is None
+    told[3] = scored(float("nan"), parting={"token": 0, "gold_rank": None, "margin": None})
+    assert process_near(DOC, told)["illusion"]["parting"] is None
+
+
 def test_an_item_that_does_not_fit_is_invalid_in_both_halves():
     out = process_near(DOC, [scored(-1.0, fits=False)] * 4)
     assert set(out) == {"illusion"}
