@@ -1,122 +1,185 @@
-"""Greedy answers for paired items: prompts of like length together, a row stops after its first line of text.
+"""Greedy answers with one prefill a prompt, where a finished answer makes room for the next.
 
-Stock `generate_until` stops at a newline wherever it stands (a leading one empties the answer) or runs on to the token
-limit. Here a row is done once it holds a line with text and a newline after it; the text is otherwise the same.
+Stock `generate` carries finished rows along until the last of their batch ends, and pads each batch to its longest
+prompt. Here prompts of like length are run together, finished rows leave, and once half the room is free the next
+prompts join the rows that are still open. The room is what stock's largest batch takes, in positions of cache.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from transformers import LogitsProcessor, LogitsProcessorList, StoppingCriteria, StoppingCriteriaList
 
-from lm_eval_illusion.pairs.reading import line_complete
+from lm_eval_illusion.harness.batching import LEAST_FILL, batch_rows, like_length
+from lm_eval_illusion.harness.generation_batch import Batch, Row, begin
+from lm_eval_illusion.harness.generation_cache import CannotRunError
+from lm_eval_illusion.harness.generation_stop import Rule
 
-NEUTRAL: dict[str, Any] = {
-    "do_sample": False,
-    "num_beams": 1,
-    "repetition_penalty": 1.0,
-    "no_repeat_ngram_size": 0,
-    "min_new_tokens": None,
-    "min_length": 0,
-}
-"""Greedy means the highest logit: a checkpoint's own generation_config must not bend it."""
+CPU_LEAST_FILL = 0.95
+"""A CPU gains nothing from prompts side by side: only prompts of almost one length are padded to it."""
 
 
 @dataclass(frozen=True)
-class Generated:
-    """One generated answer."""
+class Request:
+    """One prompt to answer."""
 
-    text: str
-    """Decoded new tokens, special tokens left out."""
+    tokens: tuple[int, ...]
+    """The prompt, at least one token."""
+    limit: int
+    """Most new tokens, at least one."""
+    rule: Rule
+    """When the answer has ended; one object a request."""
+    unseen: int = 0
+    """Decoder tokens, the start token included, that the rule never sees (stock with encoder-decoders)."""
+    ends: frozenset[int] = frozenset()
+    """Tokens that end it, besides those of the model's generation config."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """New tokens of one prompt."""
+
+    tokens: tuple[int, ...]
+    """The end token included, where one ended it."""
+    before: tuple[int, ...]
+    """Decoder tokens that stood before them (encoder-decoders)."""
     finish: str
-    """"stop" where a line or the end-of-text token ended it, "length" where the token limit cut it."""
+    """"stop" where the rule or an end token ended it, "length" where its limit cut it."""
+    tied_steps: int
+    """Steps whose two highest logits were equal in the dtype the model computed them in."""
     non_finite: bool
-    """Whether a logit was NaN, or all were infinite, at a step of this row."""
-
-
-class FirstLine(StoppingCriteria):  # type: ignore[misc]  # transformers is untyped
-    """Marks the rows whose new text is complete; `generate` pads them from then on."""
-
-    def __init__(self, decode: Callable[[Any], list[str]], prompt_width: int) -> None:
-        self._decode = decode
-        self._start = prompt_width
-        self.done: list[bool] = []
-
-    def __call__(self, input_ids: torch.Tensor, scores: Any, **kwargs: Any) -> torch.Tensor:
-        """Return a bool tensor (batch,)."""
-        if not self.done:
-            self.done = [False] * input_ids.shape[0]
-        open_rows = [row for row, done in enumerate(self.done) if not done]
-        for row, text in zip(open_rows, self._decode(input_ids[open_rows, self._start :]), strict=True):
-            self.done[row] = line_complete(text)
-        return torch.tensor(self.done, device=input_ids.device)
-
-
-class NonFinite(LogitsProcessor):  # type: ignore[misc]
-    """Changes nothing; remembers which rows saw NaN logits (argmax of NaN is token 0 and looks like an answer)."""
-
-    def __init__(self, batch: int) -> None:
-        self.seen = torch.zeros(batch, dtype=torch.bool)
-
-    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        """Return the scores as they came, (batch, vocabulary)."""
-        bad = torch.isnan(scores).any(-1) | torch.isinf(scores).all(-1)
-        self.seen |= bad.cpu()
-        return scores
+    """Whether the highest logit of a step was NaN or infinite: such an answer is none."""
 
 
 @torch.no_grad()
 def generate(
     model: Any,
-    tokenizer: Any,
-    ids: torch.Tensor,
-    mask: torch.Tensor,
+    requests: Sequence[Request],
     *,
-    max_new_tokens: int,
-    extra: dict[str, Any] | None = None,
-) -> list[Generated]:
-    """Answer one left-padded batch greedily.
+    pad: int,
+    batch_size: int | str,
+    max_batch_size: int,
+    device: torch.device,
+    done: Callable[[int, Answer], None],
+) -> None:
+    """Answer requests greedily.
+
+    With a batch size of 1 every forward is stock's. Otherwise rows are grouped anew, which in float32 leaves the
+    texts as they are.
 
     Args:
-        model: A transformers model with `generate`.
-        tokenizer: Its tokenizer, with a pad token.
-        ids: Prompt tokens (batch, length), int64.
-        mask: Attention mask of the same shape.
-        max_new_tokens: Most tokens of an answer.
-        extra: Further arguments of `generate`, which win over the neutral ones.
+        model: A transformers model, causal or encoder-decoder, in eval mode.
+        requests: What to answer.
+        pad: Token id for padding.
+        batch_size: Most prompts of one forward, or "auto".
+        max_batch_size: Most prompts of an `auto` batch.
+        device: Where the model reads its prompts.
+        done: Called with the number of a request and its answer, as soon as it is there.
+
+    Raises:
+        CannotRunError: Where this loop cannot run the model; requests that are not done are then as they were.
     """
-    width = 0 if getattr(model.config, "is_encoder_decoder", False) else ids.shape[1]
-    start = width or 1  # an encoder-decoder's output begins with its start token
+    if not requests:
+        return
+    order = sorted(range(len(requests)), key=lambda n: (-len(requests[n].tokens), requests[n].tokens))
+    needs = {n: len(requests[n].tokens) + requests[n].limit for n in order}
+    size = batch_rows(needs[order[0]], batch_size, max_batch_size)
+    room = size * max(needs.values())
+    encoder = getattr(model.config, "is_encoder_decoder", False)
+    tight = size > 1 and not encoder and device.type == "cpu"
+    switch = _rope_switch(model.config)
+    together = [n for n in order if switch is None or needs[n] <= switch]
+    lengths = [len(requests[n].tokens) for n in together]
+    fill = CPU_LEAST_FILL if tight else LEAST_FILL
+    waiting = deque(like_length(together, lengths, batch_size, max_batch_size, least_fill=fill))
+    alone = deque([n] for n in order if switch is not None and needs[n] > switch)
 
-    def decode(rows: Sequence[Any]) -> list[str]:
-        return list(tokenizer.batch_decode(rows, skip_special_tokens=True))
+    def start(numbers: list[int]) -> Batch:
+        chosen = [requests[n] for n in numbers]
+        return _start(model, numbers, chosen, pad, device, "right" if encoder else "left", deliver)
 
-    lines, watch = FirstLine(decode, start), NonFinite(ids.shape[0])
-    out = model.generate(
-        input_ids=ids.to(model.device),
-        attention_mask=mask.to(model.device),
-        max_new_tokens=max_new_tokens,
-        pad_token_id=tokenizer.pad_token_id,
-        use_cache=True,
-        stopping_criteria=StoppingCriteriaList([lines]),
-        logits_processor=LogitsProcessorList([watch]),
-        **{**NEUTRAL, **(extra or {})},
-    )
-    ends = _end_tokens(model, tokenizer)
-    answers = []
-    for row, tokens in enumerate(out[:, start:].tolist()):
-        cut_at = next((n for n, token in enumerate(tokens) if token in ends), None)
-        text = decode([tokens if cut_at is None else tokens[:cut_at]])[0]
-        stopped = cut_at is not None or line_complete(text)
-        answers.append(Generated(text, "stop" if stopped else "length", bool(watch.seen[row])))
-    return answers
+    def deliver(rows: Sequence[Row]) -> None:
+        for row in rows:
+            assert row.finish is not None
+            done(row.key, Answer(tuple(row.tokens), row.before, row.finish, row.tied, row.non_finite))
+
+    while alone:
+        _finish(start(alone.popleft()), deliver)
+    pool: Batch | None = None
+    while waiting or pool is not None:
+        if waiting and (pool is None or (size > 1 and pool.joinable and 2 * pool.area <= room)):
+            open_ones = [] if pool is None else [pool]
+            while waiting and (not open_ones or (size > 1 and open_ones[0].joinable)):
+                if open_ones and not _fits(open_ones, [needs[n] for n in waiting[0]], room):
+                    break
+                fresh = start(waiting.popleft())
+                open_ones += [fresh] if fresh.rows else []
+            pool = open_ones[0] if open_ones else None
+            if pool is not None:
+                pool.join(open_ones[1:], pad)
+        if pool is not None:
+            deliver(pool.step())
+            pool = pool if pool.rows else None
 
 
-def _end_tokens(model: Any, tokenizer: Any) -> set[int]:
-    listed = model.generation_config.eos_token_id if model.generation_config is not None else None
-    ends = set(listed) if isinstance(listed, list | tuple) else {listed}
-    return {int(token) for token in (*ends, tokenizer.eos_token_id) if token is not None}
+def _fits(batches: Sequence[Batch], needs: Sequence[int], room: int) -> bool:
+    """Say whether the cache of these batches and of more rows stays within the room, padded to the widest."""
+    rows = sum(len(batch.rows) for batch in batches) + len(needs)
+    widest = max(max(needs), *(batch.area // len(batch.rows) for batch in batches))
+    return rows * widest <= room
+
+
+def _start(
+    model: Any,
+    numbers: Sequence[int],
+    requests: Sequence[Request],
+    pad: int,
+    device: torch.device,
+    side: str,
+    deliver: Callable[[Sequence[Row]], None],
+) -> Batch:
+    width = max(len(request.tokens) for request in requests)
+    ids = torch.full((len(requests), width), pad, dtype=torch.long)
+    mask = torch.zeros_like(ids)
+    rows = []
+    for line, (number, request) in enumerate(zip(numbers, requests, strict=True)):
+        padding = width - len(request.tokens)
+        where = slice(padding, width) if side == "left" else slice(0, len(request.tokens))
+        ids[line, where] = torch.tensor(request.tokens)
+        mask[line, where] = 1
+        rows.append(Row(number, request.rule, request.limit, padding, request.ends, request.unseen))
+    limit = max(request.limit for request in requests)
+    try:
+        batch = begin(model, ids.to(device), mask.to(device), limit=limit, pad=pad)
+    except torch.OutOfMemoryError:
+        raise
+    except (RuntimeError, ValueError, TypeError, AttributeError, KeyError, IndexError) as error:
+        if isinstance(error, CannotRunError):
+            raise
+        raise CannotRunError(f"transformers cannot prepare it ({type(error).__name__})") from error
+    deliver(batch.first(rows))
+    return batch
+
+
+def _finish(batch: Batch, deliver: Callable[[Sequence[Row]], None]) -> None:
+    while batch.rows:
+        deliver(batch.step())
+
+
+def _rope_switch(config: Any) -> int | None:
+    """Return the length from which rotary positions depend on the longest row of a batch, or None.
+
+    Such rows (dynamic scaling, long RoPE) run alone: a longer neighbour would change their numbers.
+    """
+    config = config.get_text_config(decoder=True) if hasattr(config, "get_text_config") else config
+    parameters = getattr(config, "rope_parameters", None) or {}
+    kinds = [parameters, *(value for value in parameters.values() if isinstance(value, dict))]
+    if not any(kind.get("rope_type") in ("dynamic", "longrope") for kind in kinds):
+        return None
+    limits = [kind.get("original_max_position_embeddings") for kind in kinds]
+    limits += [getattr(config, name, None) for name in ("original_max_position_embeddings", "max_position_embeddings")]
+    return min((int(limit) for limit in limits if limit), default=None)

@@ -10,25 +10,21 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import torch
-from lm_eval.api.instance import Instance
 from lm_eval.api.registry import register_model
-from lm_eval.models.utils import normalize_gen_kwargs
-from tqdm import tqdm
 
 from lm_eval_illusion.errors import IllusionError
-from lm_eval_illusion.harness import cache_guard, demo_model, generation, options
-from lm_eval_illusion.harness.answers import AnswerText, is_paired
-from lm_eval_illusion.harness.fit import require_budget
+from lm_eval_illusion.harness import cache_guard, demo_model, options
+from lm_eval_illusion.harness.answering import GreedyAnswering
 from lm_eval_illusion.harness.scored_requests import PrefillScoring
 from lm_eval_illusion.harness.sweep import resident
-from prune_hooks import PruneSpec, prune
+from prune_hooks import PruneSpec, Receipt, prune
 from prune_hooks.registry import get_allocation, get_method
 
 log = logging.getLogger("lm_eval.illusion")  # below the harness's own logger: the only one it shows
 
 
 @register_model("pruned_hf")
-class PrunedHFLM(PrefillScoring):
+class PrunedHFLM(PrefillScoring, GreedyAnswering):
     """HFLM with a pruning spec.
 
     Args:
@@ -58,7 +54,7 @@ class PrunedHFLM(PrefillScoring):
         if int(os.environ.get("WORLD_SIZE", "1")) > 1 and not torch.cuda.is_available():
             # Under torchrun accelerate joins CPU processes only when told that they are meant to be on the CPU.
             os.environ.setdefault("ACCELERATE_USE_CPU", "true")
-        self.receipt: dict[str, Any] | None = None
+        self._receipt: dict[str, Any] | None = None
         super().__init__(pretrained, **rest)
         if not isinstance(pretrained, str):
             self._prune()
@@ -99,10 +95,22 @@ class PrunedHFLM(PrefillScoring):
 
     def _prune(self) -> None:
         self._model.eval()
-        receipt = prune(self._model, self.tokenizer, self.spec, reuse=resident.reuse())
-        self.receipt = receipt.to_dict()
-        if self.spec.method != "none":
-            log.info("pruned in place:\n%s", receipt.table())
+        if self.spec.touches_nothing:
+            return  # a dense model's receipt counts and hashes every weight: not before it is asked for
+        log.info("pruned in place:\n%s", self._make_receipt().table())
+
+    def _make_receipt(self) -> Receipt:
+        made = prune(self._model, self.tokenizer, self.spec, reuse=resident.reuse())
+        self._receipt = made.to_dict()
+        return made
+
+    @property
+    def receipt(self) -> dict[str, Any]:
+        """The pruning receipt as JSON-able values; a dense model's is made when it is first asked for."""
+        if self._receipt is None:
+            self._make_receipt()
+        assert self._receipt is not None
+        return self._receipt
 
     # ------------------------------------------------------------------ identity
     def fingerprint(self) -> str:
@@ -115,7 +123,7 @@ class PrunedHFLM(PrefillScoring):
             "max_length": str(self.max_length),
             "enable_thinking": str(self.enable_thinking),
             "spec": self.spec.digest(),
-            "weights": (self.receipt or {}).get("weights_sha256"),
+            "weights": self.receipt["weights_sha256"],
         }
         return ";".join(f"{key}={value}" for key, value in parts.items())
 
@@ -148,61 +156,6 @@ class PrunedHFLM(PrefillScoring):
             "versions": _versions(),
         }
         return info
-
-    # ------------------------------------------------------------------ generation
-    def generate_until(self, requests: list[Instance], disable_tqdm: bool = False) -> list[str]:
-        """Answer paired items greedily up to their first line; everything else goes HFLM's way.
-
-        Args:
-            requests: Instances whose `args` are (context, generation arguments).
-            disable_tqdm: Whether to hide the progress bar.
-
-        Returns:
-            One text a request, in order; paired items get an `AnswerText`.
-        """
-        results: dict[int, str] = {}
-        ours: dict[str, list[int]] = {}
-        others: list[int] = []
-        for index, request in enumerate(requests):
-            context, arguments = request.args[:2]
-            if not is_paired(request.doc):
-                others.append(index)
-                continue
-            require_budget(request.doc, arguments)
-            if not self._fit.fits(request.doc, context):
-                results[index] = AnswerText("", fits=False, finish=None, non_finite=False)
-            elif self.think_end_token or arguments.get("do_sample") or arguments.get("num_beams", 1) != 1:
-                others.append(index)
-            else:
-                ours.setdefault(repr(sorted(arguments.items())), []).append(index)
-        for indices in ours.values():
-            self._answer(requests, indices, results, disable_tqdm)
-        if others:
-            stock = super().generate_until([requests[i] for i in others], disable_tqdm=disable_tqdm)
-            for index, text in zip(others, stock, strict=True):
-                fits = True if is_paired(requests[index].doc) else None
-                results[index] = text if fits is None else AnswerText(text, fits=fits, finish=None, non_finite=None)
-        return [results[index] for index in range(len(requests))]
-
-    def _answer(self, requests: list[Instance], indices: list[int], results: dict[int, str], quiet: bool) -> None:
-        arguments = normalize_gen_kwargs(requests[indices[0]].args[1], self.max_gen_toks)
-        new_tokens = arguments.pop("max_gen_toks")
-        arguments.pop("until", None)  # empty: require_budget
-        arguments.pop("temperature", None)
-        lengths = {i: len(self.tok_encode(requests[i].args[0])) for i in indices}
-        order = sorted(indices, key=lambda i: (-lengths[i], requests[i].args[0]))
-        with tqdm(total=len(order), desc="Running generate_until requests", disable=quiet or self.rank != 0) as bar:
-            for batch in self._batches(order, [lengths[i] + new_tokens for i in order]):
-                prompts = [requests[i].args[0] for i in batch]
-                ids, mask = self.tok_batch_encode(prompts, truncation=False)
-                with self._autocast():
-                    answers = generation.generate(
-                        self.model, self.tokenizer, ids, mask, max_new_tokens=new_tokens, extra=dict(arguments)
-                    )
-                for i, answer in zip(batch, answers, strict=True):
-                    results[i] = AnswerText(answer.text, fits=True, finish=answer.finish, non_finite=answer.non_finite)
-                    self.cache_hook.add_partial("generate_until", requests[i].args, results[i])
-                    bar.update(1)
 
 
 def _versions() -> dict[str, str | None]:

@@ -167,6 +167,7 @@ def process_generation(doc: Mapping[str, Any], responses: Sequence[Any]) -> dict
             "unclosed_thought": reading.unclosed_thought,
             "non_finite": told_non_finite,
         },
+        "tied_steps": _told(response, "tied_steps"),
     }
     if not valid:
         return {"illusion": record}

@@ -170,6 +170,13 @@ def test_odd_output_never_raises(text):
     json.dumps(out, allow_nan=False)
 
 
+@pytest.mark.parametrize("told", [{"tied_steps": 2}, {"tied_steps": 0}, {}])
+def test_tied_steps_land_in_the_record_and_are_null_where_nobody_counted(told):
+    record = process_generation(DOC, [said("Paris", fits=True, finish="stop", non_finite=False, **told)])["illusion"]
+    assert record["tied_steps"] == told.get("tied_steps")
+    assert process_generation(DOC, ["Paris"])["illusion"]["tied_steps"] is None
+
+
 def test_non_finite_generation_is_invalid():
     out = process_generation(DOC, [said("Paris", fits=True, finish="stop", non_finite=True)])
     assert set(out) == {"illusion"}

@@ -1,0 +1,283 @@
+"""A batch of greedy answers in the making: one step for all of them, and then the finished ones leave.
+
+transformers prepares (masks, positions, the cache a model wants, encoder states): its `generate` hands over to `_begin`
+where its own loop would start, so the first forward is stock's. Later forwards are prepared by the model's own
+`prepare_inputs_for_generation`; with one row each of them is, bit for bit, what stock runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from transformers.utils import ModelOutput
+
+from lm_eval_illusion.harness import generation_cache
+from lm_eval_illusion.harness.generation_cache import CannotRunError
+from lm_eval_illusion.harness.generation_stop import Rule
+
+NEUTRAL: dict[str, Any] = {
+    "do_sample": False,
+    "num_beams": 1,
+    "repetition_penalty": 1.0,
+    "no_repeat_ngram_size": 0,
+    "min_new_tokens": None,
+    "min_length": 0,
+}
+"""Greedy means the highest logit: a checkpoint's own generation_config must not bend it."""
+
+_MASKS = ("attention_mask", "decoder_attention_mask")
+_POSITIONS = ("position_ids", "decoder_position_ids")
+
+
+@dataclass
+class Row:
+    """One answer in the making."""
+
+    key: int
+    """The caller's number of it."""
+    rule: Rule
+    """When it has ended."""
+    limit: int
+    """Most new tokens."""
+    padding: int
+    """Columns of padding to the left of its prompt."""
+    ends: frozenset[int] = frozenset()
+    """Tokens that end it, besides those that end any answer of the model."""
+    unseen: int = 0
+    """Decoder tokens, the start token included, that the rule never sees."""
+    before: tuple[int, ...] = ()
+    """Decoder tokens of an encoder-decoder that stood before the first new one."""
+    tokens: list[int] = field(default_factory=list)
+    """New tokens so far."""
+    finish: str | None = None
+    """"stop" or "length" once it has ended."""
+    tied: int = 0
+    """Steps whose two highest logits were equal."""
+    non_finite: bool = False
+    """Whether the highest logit of a step was NaN or infinite."""
+
+    def add(self, token: int, ends: frozenset[int]) -> None:
+        """Take one more token, and end where it ends the answer."""
+        self.tokens.append(token)
+        seen = self.tokens[max(0, self.unseen - len(self.before)) :] if self.unseen else self.tokens
+        if token in ends or token in self.ends or self.rule.ended(seen):
+            self.finish = "stop"
+        elif len(self.tokens) >= self.limit:
+            self.finish = "length"
+
+
+class Batch:
+    """Open rows, what the model must be told of them, and their cache.
+
+    Args:
+        model: The model, as `generate` sees it.
+        ids: Decoder tokens (rows, positions), int64.
+        told: Keyword arguments of `prepare_inputs_for_generation`.
+        ends: Tokens that end any answer.
+    """
+
+    def __init__(self, model: Any, ids: torch.Tensor, told: dict[str, Any], ends: frozenset[int]) -> None:
+        self._model = model
+        self._ids = ids
+        self._told = told
+        self._cache_name = next((name for name, value in told.items() if hasattr(value, "reorder_cache")), None)
+        self._ends = ends
+        self._decoder_only = not getattr(model.config, "is_encoder_decoder", False)
+        self.rows: list[Row] = []
+        self._check()
+
+    def _check(self) -> None:
+        if self._cache_name is None:
+            raise CannotRunError("it is told of no cache")
+        generation_cache.require_rows(self._told[self._cache_name])
+        for name, value in self._told.items():
+            if name in _POSITIONS and value.dim() != 2:
+                raise CannotRunError(f"its {name} have {value.dim()} dimensions")
+            if isinstance(value, torch.Tensor) and name not in (*_MASKS, *_POSITIONS):
+                raise CannotRunError(f"its generation needs {name}")
+
+    @property
+    def joinable(self) -> bool:
+        """Whether rows of another batch can be put under these."""
+        return self._decoder_only
+
+    @property
+    def area(self) -> int:
+        """Positions of cache that the rows may come to need."""
+        left = max((row.limit - len(row.tokens) for row in self.rows), default=0)
+        return len(self.rows) * (self._ids.shape[1] + left)
+
+    def first(self, rows: Sequence[Row]) -> list[Row]:
+        """Run the prompts; return the rows that end with their first token."""
+        self.rows = list(rows)
+        if not self._decoder_only:
+            for row, before in zip(self.rows, self._ids.tolist(), strict=True):
+                row.before = tuple(before)
+        return self._advance(self._forward(is_first_iteration=True))
+
+    def step(self) -> list[Row]:
+        """Add one token to each row; return the rows that have ended, which are no longer here."""
+        faster = getattr(self._model, "_optimize_model_for_decode", None)
+        on_cpu = self._ids.device.type == "cpu"
+        with faster() if faster is not None and not on_cpu else contextlib.nullcontext():
+            out = self._forward(next_sequence_length=1)
+        return self._advance(out)
+
+    def _forward(self, **how: Any) -> Any:
+        inputs = self._model.prepare_inputs_for_generation(self._ids, **how, **self._told)
+        return self._model(**inputs, return_dict=True)
+
+    def _advance(self, out: Any) -> list[Row]:
+        self._told = self._model._update_model_kwargs_for_generation(
+            out, self._told, is_encoder_decoder=not self._decoder_only
+        )
+        tokens, tied, finite = choose(out.logits[:, -1])
+        self._ids = torch.cat([self._ids, tokens.to(self._ids.device)[:, None]], dim=-1)
+        for row, token, is_tied, is_finite in zip(
+            self.rows, *torch.stack([tokens, tied.long(), finite.long()]).tolist(), strict=True
+        ):
+            row.tied += is_tied
+            row.non_finite |= not is_finite
+            row.add(token, self._ends)
+        ended = [row for row in self.rows if row.finish is not None]
+        if ended:
+            self._keep([number for number, row in enumerate(self.rows) if row.finish is None])
+        return ended
+
+    def _keep(self, numbers: list[int]) -> None:
+        self.rows = [self.rows[number] for number in numbers]
+        if not numbers:
+            self._told = {}  # the cache is free
+            return
+        chosen = torch.tensor(numbers, device=self._ids.device)
+        self._ids = self._ids[chosen]
+        assert self._cache_name is not None
+        generation_cache.keep_rows(self._told[self._cache_name], chosen)
+        for name, value in self._told.items():
+            if isinstance(value, torch.Tensor):
+                self._told[name] = value[chosen.to(value.device)]
+            elif isinstance(value, ModelOutput):
+                self._told[name] = type(value)(**{part: _rows_of(state, chosen) for part, state in value.items()})
+        if self._decoder_only:
+            self._trim()
+
+    def _trim(self) -> None:
+        """Drop columns that are padding in every row that is left; without any padding there need be no mask."""
+        spare = min(row.padding for row in self.rows)
+        if spare:
+            self._ids = self._ids[:, spare:]
+            self._told["attention_mask"] = self._told["attention_mask"][:, spare:]
+            self._last_positions()
+            generation_cache.drop_columns(self._told[str(self._cache_name)], spare)
+            for row in self.rows:
+                row.padding -= spare
+        if not any(row.padding for row in self.rows):
+            self._told["attention_mask"] = None
+
+    def _last_positions(self) -> None:
+        for name in _POSITIONS:
+            if self._told.get(name) is not None:
+                self._told[name] = self._told[name][:, -1:]
+
+    def join(self, others: Sequence[Batch], pad: int) -> None:
+        """Put the rows of other batches under these; the others are spent.
+
+        Args:
+            others: Batches of the same model, each with at least one step done and one row open.
+            pad: Token id for padding.
+        """
+        if not others:
+            return
+        batches = [self, *others]
+        widths = [batch._ids.shape[1] for batch in batches]
+        masks = []
+        for batch, width in zip(batches, widths, strict=True):
+            batch._last_positions()
+            mask = batch._told.get("attention_mask")
+            mask = torch.ones_like(batch._ids) if mask is None else mask
+            masks.append(_left(mask, max(widths), 0))
+            batch._ids = _left(batch._ids, max(widths), pad)
+            for row in batch.rows:
+                row.padding += max(widths) - width
+        name = str(self._cache_name)
+        # The newest token is not in the cache yet.
+        generation_cache.join([batch._told[name] for batch in batches], [width - 1 for width in widths])
+        self._ids = torch.cat([batch._ids for batch in batches])
+        self._told["attention_mask"] = torch.cat(masks)
+        for positions in _POSITIONS:
+            if self._told.get(positions) is not None:
+                self._told[positions] = torch.cat([batch._told[positions] for batch in batches])
+        self.rows = [row for batch in batches for row in batch.rows]
+        self._trim()
+
+
+def begin(model: Any, ids: torch.Tensor, mask: torch.Tensor, *, limit: int, pad: int) -> Batch:
+    """Let transformers prepare a batch.
+
+    Args:
+        model: A transformers model with `generate`.
+        ids: Prompt tokens (rows, positions), int64, on the device the model reads from: left-padded, or right-padded
+            for an encoder.
+        mask: Attention mask of the same shape.
+        limit: Most new tokens of a row.
+        pad: Token id for padding.
+
+    Raises:
+        CannotRunError: Where rows cannot leave a batch of this model.
+    """
+    if torch.distributed.is_initialized() and torch.distributed.get_world_size() > 1 and _is_sharded(model):
+        raise CannotRunError("its processes hold parts of it and must take their steps together")
+    made = model.generate(
+        input_ids=ids,
+        attention_mask=mask,
+        max_length=ids.shape[1] + limit,
+        pad_token_id=pad,
+        use_cache=True,
+        custom_generate=_begin,
+        **NEUTRAL,
+    )
+    if not isinstance(made, Batch):
+        raise CannotRunError("its generate is its own")
+    return made
+
+
+def _is_sharded(model: Any) -> bool:
+    from transformers.distributed.fsdp import is_fsdp_managed_module
+    from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled
+
+    return bool(is_deepspeed_zero3_enabled() or is_fsdp_managed_module(model))
+
+
+def _begin(model: Any, input_ids: torch.Tensor, *, generation_config: Any, **told: Any) -> Batch:
+    """Stand in for transformers' decoding loop: take what it has prepared."""
+    told = {name: value for name, value in told.items() if name not in ("logits_processor", "stopping_criteria")}
+    ends = generation_config._eos_token_tensor
+    return Batch(model, input_ids, told, frozenset(() if ends is None else ends.flatten().tolist()))
+
+
+def choose(logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return the greedy tokens (rows,), which of them share the highest logit, and whether that logit is finite.
+
+    Args:
+        logits: (rows, vocabulary), in the dtype the model computed them in. A NaN anywhere in a row is its highest.
+    """
+    scores = logits.to(torch.float32, copy=True)  # as stock: exact, so ties stay ties
+    tokens = scores.argmax(-1)
+    highest = scores.gather(-1, tokens[:, None])
+    finite = torch.isfinite(highest[:, 0])
+    scores.scatter_(-1, tokens[:, None], -torch.inf)
+    return tokens, (scores.amax(-1) == highest[:, 0]) & finite, finite
+
+
+def _left(tensor: torch.Tensor, width: int, value: int) -> torch.Tensor:
+    return torch.nn.functional.pad(tensor, (width - tensor.shape[1], 0), value=value)
+
+
+def _rows_of(state: Any, chosen: torch.Tensor) -> Any:
+    if not isinstance(state, torch.Tensor):
+        raise CannotRunError("its encoder says more than states")
+    return state[chosen.to(state.device)]

@@ -1,0 +1,98 @@
+"""Rows of key-value caches: some leave, others join, and columns that are padding in all of them go.
+
+Only the two layers that ordinary transformers grow are handled (full and sliding attention): rows of any other state
+(linear attention, state spaces, static or quantised buffers) cannot be taken apart here, and say so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch.nn.functional import pad
+from transformers import DynamicCache, EncoderDecoderCache
+from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
+
+
+class CannotRunError(RuntimeError):
+    """The decode loop cannot run this model; the message says why, for one line of the log."""
+
+
+def require_rows(cache: Any) -> None:
+    """Check that rows can leave this cache.
+
+    Raises:
+        CannotRunError: Where they cannot.
+    """
+    parts = _parts(cache)
+    if parts is None:
+        raise CannotRunError(f"its cache is a {type(cache).__name__}")
+    for part in parts:
+        foreign = next(
+            (layer for layer in part.layers if type(layer) not in (DynamicLayer, DynamicSlidingWindowLayer)), 0
+        )
+        if foreign:
+            raise CannotRunError(f"its cache has a {type(foreign).__name__}")
+        if getattr(part, "offloading", False):
+            raise CannotRunError("its cache is offloaded")
+
+
+def _parts(cache: Any) -> list[Any] | None:
+    if type(cache) is EncoderDecoderCache:
+        inner = [cache.self_attention_cache, cache.cross_attention_cache]
+        return inner if all(type(part) is DynamicCache for part in inner) else None
+    return [cache] if type(cache) is DynamicCache else None
+
+
+def keep_rows(cache: Any, rows: torch.Tensor) -> None:
+    """Leave only these rows in the cache, in this order.
+
+    Args:
+        cache: A cache that `require_rows` accepts.
+        rows: Row numbers, int64 (rows,).
+    """
+    cache.reorder_cache(rows)
+
+
+def drop_columns(cache: Any, count: int) -> None:
+    """Forget the first `count` positions of a decoder's cache, which are padding in every row."""
+    for layer in cache.layers:
+        if not layer.is_initialized:
+            continue
+        length = layer.get_seq_length() - count
+        kept = length
+        if isinstance(layer, DynamicSlidingWindowLayer):
+            layer.cumulative_length = length
+            kept = min(length, layer.sliding_window - 1)
+        start = layer.keys.shape[-2] - kept
+        layer.keys, layer.values = layer.keys[..., start:, :], layer.values[..., start:, :]
+
+
+def join(caches: Sequence[Any], lengths: Sequence[int]) -> Any:
+    """Put the rows of several decoder caches under each other, padded on the left to the longest.
+
+    Args:
+        caches: Caches of one model; the first one is filled and returned, the others are emptied.
+        lengths: Positions in each.
+    """
+    longest = max(lengths)
+    first = caches[0]
+    for number, layer in enumerate(first.layers):
+        peers = [cache.layers[number] for cache in caches]
+        if not layer.is_initialized:
+            continue
+        width = longest
+        if isinstance(layer, DynamicSlidingWindowLayer):
+            layer.cumulative_length = longest
+            width = min(longest, layer.sliding_window - 1)
+        layer.keys = _under_each_other([peer.keys for peer in peers], width)
+        layer.values = _under_each_other([peer.values for peer in peers], width)
+        for peer in peers[1:]:
+            peer.keys = peer.values = None
+    return first
+
+
+def _under_each_other(states: Sequence[torch.Tensor], width: int) -> torch.Tensor:
+    """Join (rows, heads, positions, size) tensors along rows, zeros to the left where positions are missing."""
+    return torch.cat([pad(state, (0, 0, width - state.shape[-2], 0)) for state in states])
