@@ -11,7 +11,7 @@ from pathlib import Path
 from lm_eval_illusion.errors import IllusionError, one_line
 from lm_eval_illusion.harness.planned import PlannedRun
 from lm_eval_illusion.harness.run_folder import is_finished, run_once
-from lm_eval_illusion.harness.sweep.index import kept_index
+from lm_eval_illusion.harness.sweep.once import found_out_once
 from lm_eval_illusion.harness.sweep.plan import DENSE, Sweep
 from lm_eval_illusion.harness.sweep.resident import Resident, lending
 from lm_eval_illusion.harness.sweep.state import FAILED, FINISHED, INTERRUPTED, RUNNING, SweepState
@@ -45,7 +45,7 @@ def run_sweep(sweep: Sweep, out: Path, tell: Tell) -> SweepState:
         if is_finished(point.folder(out), point.run.made_from()):
             state.points[number].status = FINISHED
     state.write()
-    with kept_index():
+    with found_out_once():
         for model in sweep.models:
             with lending(Resident(sweep.restore)) as resident:
                 for number, point in enumerate(sweep.points):
@@ -68,15 +68,15 @@ def _run_point(state: SweepState, number: int, run: PlannedRun, folder: Path) ->
         raise
     except (Exception, SystemExit) as error:  # whatever it is, the other points do not share it
         state.note(number, FAILED, time.perf_counter() - started, one_line(error))
+        gc.collect()  # as run_once does where it comes to its end
     else:
         state.note(number, FINISHED, time.perf_counter() - started)
-    _let_go()
+    _empty_cache()
     return state.points[number].status == FINISHED
 
 
-def _let_go() -> None:
-    """Free what the last run's harness model held."""
-    gc.collect()
+def _empty_cache() -> None:
+    """Give the device back what the last run's batches held."""
     import torch
 
     if torch.cuda.is_available():

@@ -95,7 +95,7 @@ class SweepFile(_Strict):
     def _quoted(cls, value: Any, info: Any) -> Any:
         for entry in value if isinstance(value, list) else []:
             if not isinstance(entry, str):
-                raise ValueError(f"{entry!r} is a {type(entry).__name__}: {QUOTE[info.field_name]}")
+                raise ValueError(f"{entry!r} is no text: {QUOTE[info.field_name]}")
         return value
 
     @model_validator(mode="after")

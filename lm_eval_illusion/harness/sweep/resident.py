@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from lm_eval_illusion.errors import IllusionError, one_line
 from prune_hooks.errors import PruneError
 from prune_hooks.restore import DenseWeights, shard_files, shard_reader
 from prune_hooks.reuse import Reuse
@@ -38,6 +39,7 @@ class Resident:
         self._model: Any = None
         self._key = ""
         self._dense: DenseWeights | None = None
+        self._failed: tuple[str, str] | None = None
         self._tokenizers: dict[str, Any] = {}
 
     def model(self, asked: Mapping[str, Any], load: Callable[[], Any]) -> Any:
@@ -49,12 +51,19 @@ class Resident:
 
         Raises:
             PruneError: If `restore=shards` cannot read the weights again.
+            IllusionError: If loading it has failed before: it is not tried again.
         """
         key = repr(sorted(asked.items()))
         if self._model is not None and key == self._key and self._restored():
             return self._model
         self.forget_model()
-        model = load()
+        if self._failed is not None and self._failed[0] == key:
+            raise IllusionError(f"the model could not be loaded for an earlier point: {self._failed[1]}")
+        try:
+            model = load()
+        except Exception as error:
+            self._failed = key, one_line(error)
+            raise
         self.loads += 1
         self._dense = self._noted(model, asked)
         self._model, self._key = model, key

@@ -1,0 +1,122 @@
+"""SWEEP.yaml: which points it means, and the one line that says what is wrong with it, before anything is run."""
+
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from lm_eval_illusion.errors import IllusionError
+from lm_eval_illusion.harness.sweep.plan import plan_sweep
+from tests import families
+
+
+@pytest.fixture
+def plan(tmp_path):
+    """Return a function: changes to a small sweep -> its plan."""
+
+    def make(text: str = "", **changes):
+        path = tmp_path / "SWEEP.yaml"
+        base = {"models": ["some/tiny"], "methods": ["wanda"], "num_fewshot": 0, "chat_template": False}
+        held = {key: value for key, value in {**base, **changes}.items() if value is not ...}
+        path.write_text(yaml.safe_dump(held) + text, encoding="utf-8")
+        return plan_sweep(path)
+
+    return make
+
+
+def test_everything_is_multiplied_and_dense_is_once_a_model(plan):
+    sweep = plan(
+        models=["org/one", {"pretrained": "path/to/two", "name": "second", "model_args": {"dtype": "bfloat16"}}],
+        methods=["magnitude", "wanda", "random"],
+        sparsities=[0.4, 0.5],
+        patterns=["unstructured", "2:4"],
+        seeds=[0, 7],
+        calibration="builtin",
+        calibration_languages=["en", "sw"],
+        calibration_samples=8,
+        model_args={"dtype": "float32", "attn_implementation": "eager"},
+    )
+    names = ["dense", "magnitude-0.4", "magnitude-0.5", "magnitude-2of4"]
+    for method in ("wanda", "random"):
+        for amount in ("0.4", "0.5", "2of4"):
+            names += [f"{method}-{amount}", f"{method}-{amount}-seed7"]
+    assert sweep.models == ["one", "second"]
+    assert [point.name for point in sweep.of("one")] == [point.name for point in sweep.of("second")] == names
+    points = {point.name: point.run for point in sweep.of("second")}
+    both = {"dtype": "bfloat16", "attn_implementation": "eager"}
+    text = {"calibration": "builtin", "calibration_languages": "en+sw", "calibration_samples": 8}
+    assert points["dense"].model_args == {**both, "method": "none"}
+    assert points["magnitude-2of4"].model_args == {**both, "method": "magnitude", "pattern": "2:4"}
+    assert points["random-0.4-seed7"].model_args == {**both, "method": "random", "sparsity": 0.4, "prune_seed": 7}
+    assert points["wanda-0.4"].model_args == {**both, **text, "method": "wanda", "sparsity": 0.4}
+    assert points["dense"].pretrained == "path/to/two"
+
+
+def test_left_out_means_half_of_the_weights_and_no_choice_of_prompt_is_asked_of_the_tokenizer(plan):
+    sweep = plan()
+    assert [point.name for point in sweep.points] == ["dense", "wanda-0.5"]
+    assert {(p.run.num_fewshot, p.run.chat_template, p.run.tasks) for p in sweep.points} == {
+        (0, False, ("illusion_mini",))
+    }
+
+
+def test_the_prompt_is_decided_once_for_all_points_of_a_model(plan, tmp_path):
+    folder = families.save_tiny("gpt2", tmp_path / "tiny")
+    sweep = plan(models=[str(folder)], num_fewshot=..., chat_template=...)
+    assert {(p.run.num_fewshot, p.run.chat_template) for p in sweep.points} == {(0, True)}
+
+
+def test_a_rule_of_ones_own_is_in_the_name(plan, monkeypatch):
+    monkeypatch.setitem(sys.modules, "my_rules", type(sys)("my_rules"))
+    sys.modules["my_rules"].rising = lambda targets, sparsity: [sparsity] * len(targets.blocks)
+    sweep = plan(allocations=["uniform", "my_rules:rising"])
+    assert [point.name for point in sweep.points] == ["dense", "wanda-0.5", "wanda-0.5-my_rules_rising"]
+    assert sweep.points[2].run.model_args["allocation"] == "my_rules:rising"
+
+
+WRONG = {
+    "bare pattern": ({"text": "patterns: [2:4]\n"}, r"patterns: 124 is no text: write it in quotes, \"2:4\": bare, YAML"),
+    "bare no": ({"text": "calibration_languages: [en, no]\n"}, r"calibration_languages: False is no text: .*\"no\""),
+    "unknown key": ({"sparsity": [0.5]}, r"unknown key sparsity; expected some of models, methods, sparsities, pat"),
+    "key of a model": ({"models": [{"pretrained": "a", "dtype": "x"}]}, r"unknown key models\.0\.dtype; expected some"),
+    "method": ({"methods": ["wandaa"]}, r"unknown method 'wandaa': expected one of magnitude, magnitude_global"),
+    "allocation": ({"allocations": ["owl2"]}, r"unknown allocation 'owl2': expected one of uniform"),
+    "task": ({"tasks": ["nonsense"]}, r"unknown name 'nonsense'; expected a data set"),
+    "option of the model": ({"model_args": {"dtyp": "x"}}, r"no option 'dtyp'\. Did you mean dtype\?"),
+    "option of the sweep": ({"model_args": {"sparsity": 0.5}}, r"sparsity is an option of the sweep itself"),
+    "sparsity": ({"sparsities": [1.5]}, r"sparsities\.0: input should be less than 1, found 1\.5"),
+    "dense sparsity": ({"sparsities": [0]}, r"sparsities\.0: input should be greater than 0, found 0"),
+    "text for a number": ({"sparsities": ["0.5"]}, r"sparsities\.0: input should be a valid number, found '0\.5'"),
+    "no list": ({"methods": "wanda"}, r"methods: input should be a valid list, found 'wanda'"),
+    "pattern": ({"patterns": ["4:2"]}, r"pattern '4:2' keeps 4 of 2"),
+    "unused sparsities": ({"sparsities": [0.5], "patterns": ["2:4"]}, r"sparsities: no pattern here uses them"),
+    "dense method": ({"methods": ["none"]}, r"none is the dense model, which is always a point"),
+    "twice": ({"seeds": [1, 1]}, r"seeds: 1 is named twice"),
+    "empty": ({"seeds": []}, r"seeds: empty: expected at least one"),
+    "no models": ({"models": ...}, r"models is missing; expected at least models and methods"),
+    "one folder": ({"models": ["a/tiny", "b/tiny"]}, r"models: two of them would share the folder tiny: give one"),
+    "order": ({"sequential": "weights"}, r"sequential: input should be 'weight' or 'block', found 'weights'"),
+    "restore": ({"restore": "disk"}, r"restore: input should be 'memory' or 'shards', found 'disk'"),
+    "data": ({"tasks": ["tydiqa_sw"], "data": "nowhere"}, r"illusion_data names the folder nowhere, which has no"),
+    "tokenizer": ({"models": ["./nowhere/model"], "chat_template": ...}, r"no tokenizer could be loaded"),
+}
+
+
+@pytest.mark.parametrize("case", sorted(WRONG))
+def test_what_is_wrong_is_said_in_one_line_that_names_the_file(plan, case):
+    changes, message = WRONG[case]
+    with pytest.raises(IllusionError, match=message) as raised:
+        plan(**changes)
+    assert "SWEEP.yaml: " in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(("text", "message"), [("a: [", "cannot be read"), ("- a", "holds a list: expected keys")])
+def test_a_file_that_is_no_sweep(tmp_path, text, message):
+    path = tmp_path / "x.yaml"
+    path.write_text(text)
+    with pytest.raises(IllusionError, match=message):
+        plan_sweep(path)
+    with pytest.raises(IllusionError, match=r"none\.yaml: cannot be read"):
+        plan_sweep(Path("none.yaml"))
