@@ -33,23 +33,17 @@ class PrefillScoring(HFLM):  # type: ignore[misc]  # lm_eval is untyped
             lambda option: len(self.tok_encode(option, add_special_tokens=False)),
             self.max_length,
         )
-        self._shared_prefix = self._can_share_prefill()
+        self._shared_prefix = True
+        """Whether prompts are encoded once; false as soon as this model turned out not to allow it."""
+        self._tried = False
+        if self.softmax_dtype is not None:
+            self._give_up("its softmax_dtype asks for stock arithmetic")
+        elif not scoring.supports_shared_prefix(self.model):
+            self._give_up("its forward takes no logits_to_keep")
 
-    def _can_share_prefill(self) -> bool:
-        """Try the shared prefill on four tokens; where it cannot run, score as stock hf and say so in one line."""
-        why = "its softmax_dtype asks for stock arithmetic" if self.softmax_dtype is not None else None
-        if why is None and not scoring.supports_shared_prefix(self.model):
-            why = "its forward takes no logits_to_keep"
-        if why is None:
-            try:
-                with self._autocast():
-                    trial = [scoring.Prompt((1, 2), ((1, 2), (2, 1)))]
-                    scoring.score(self.model, trial, pad=self._pad, device=self.device)
-            except (RuntimeError, ValueError, TypeError, AttributeError, KeyError, IndexError) as error:
-                why = f"its cache cannot be copied to rows ({type(error).__name__})"
-        if why is not None:
-            log.warning("%s: no shared prefill, scoring as stock hf: %s", type(self.model).__name__, why)
-        return why is None
+    def _give_up(self, why: str) -> None:
+        self._shared_prefix = False
+        log.warning("%s: no shared prefill, scoring as stock hf: %s", type(self.model).__name__, why)
 
     def _autocast(self) -> Any:
         """Return the context in which HFLM runs its forwards (mixed_precision_dtype)."""
@@ -84,18 +78,23 @@ class PrefillScoring(HFLM):  # type: ignore[misc]  # lm_eval is untyped
         total = sum(len(members) for members in grouped.values())
         with tqdm(total=total, desc="Running loglikelihood requests", disable=quiet) as bar:
             for batch in self._batches(order, [len(tokens) for tokens in order]):
-                prompts = []
-                for tokens in batch:
-                    golds = tuple(_gold_of(requests[index], asked) for index, _ in grouped[tokens])
-                    prompts.append(scoring.Prompt(tokens, tuple(c for _, c in grouped[tokens]), golds))
-                for tokens, row in zip(batch, self._scored(prompts), strict=True):
-                    for (index, _), one in zip(grouped[tokens], row, strict=True):
+                members = [self._distinct(requests, grouped[tokens], asked) for tokens in batch]
+                prompts = [
+                    scoring.Prompt(tokens, tuple(c for c, _ in of), tuple(gold for _, gold in of))
+                    for tokens, of in zip(batch, members, strict=True)
+                ]
+                scored = self._scored(prompts) if self._tried else self._first_scored(prompts)
+                if scored is None:
+                    return self._stock_loglikelihood(requests, disable_tqdm)
+                for of, row in zip(members, scored, strict=True):
+                    for indices, one in zip(of.values(), row, strict=True):
                         parting = vars(one.parting) if one.parting is not None else None
                         told = {"first_token_rank": one.first_token_rank, "parting": parting}
-                        pair = ScoredPair(one.logprob, one.is_greedy, fits=True, **told)
-                        results[index] = pair
-                        self.cache_hook.add_partial("loglikelihood", requests[index].args, pair)
-                        bar.update(1)
+                        for index in indices:
+                            pair = ScoredPair(one.logprob, one.is_greedy, fits=True, **told)
+                            results[index] = pair
+                            self.cache_hook.add_partial("loglikelihood", requests[index].args, pair)
+                        bar.update(len(indices))
         return [result for result in results if result is not None]
 
     def _tokenised(
@@ -113,6 +112,30 @@ class PrefillScoring(HFLM):  # type: ignore[misc]  # lm_eval is untyped
             asked[context, continuation] = scored
             grouped.setdefault(prefix, []).append((index, scored))
         return asked, grouped
+
+    @staticmethod
+    def _distinct(
+        requests: list[Instance], members: list[tuple[int, Tokens]], asked: dict[tuple[str, str], Tokens]
+    ) -> dict[tuple[Tokens, Tokens | None], list[int]]:
+        """Return a prompt's distinct continuations, with the gold to compare them to, and the requests for each."""
+        distinct: dict[tuple[Tokens, Tokens | None], list[int]] = {}
+        for index, continuation in members:
+            distinct.setdefault((continuation, _gold_of(requests[index], asked)), []).append(index)
+        return distinct
+
+    def _first_scored(self, prompts: list[scoring.Prompt]) -> list[list[scoring.Scored]] | None:
+        """Score the first batch of this model, which shows whether its cache can be copied to rows; None if not."""
+        try:
+            scored = self._scored(prompts)
+        except torch.OutOfMemoryError:
+            raise
+        except (RuntimeError, ValueError, TypeError, AttributeError, KeyError, IndexError) as error:
+            self._give_up(
+                f"its cache cannot be copied to rows ({type(error).__name__}: {' '.join(str(error).split())})"
+            )
+            return None
+        self._tried = True
+        return scored
 
     def _scored(self, prompts: list[scoring.Prompt]) -> list[list[scoring.Scored]]:
         """Score a batch; where the device runs out of memory, half of it at a time."""

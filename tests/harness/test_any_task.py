@@ -82,8 +82,8 @@ def evaluated(lm, manager):
 def test_endings_letters_and_last_words_are_scored_as_stock_does(tiny, manager, family):
     expected, stock_scores = evaluated(HFLM(pretrained=tiny(family), device="cpu", batch_size=1), manager)
     ours = PrunedHFLM(pretrained=tiny(family), device="cpu", batch_size="auto", method="none")
-    assert ours._shared_prefix
     got, scores = evaluated(ours, manager)
+    assert ours._shared_prefix
     assert scores.keys() == stock_scores.keys()
     for key, (logprob, greedy) in scores.items():
         assert logprob == pytest.approx(stock_scores[key][0], abs=1e-3)
@@ -137,8 +137,8 @@ def test_a_model_spread_by_a_device_map_is_scored_the_same(tiny, family):
     requests = choice_requests([paired_doc(n, "The river runs north. " * (n + 1)) for n in range(3)])
     expected = PrunedHFLM(pretrained=tiny(family), device="cpu", method="none").loglikelihood(requests, True)
     spread = PrunedHFLM(pretrained=tiny(family), device="cpu", method="none", device_map={"": "cpu"})
-    assert spread._shared_prefix
     got = spread.loglikelihood(requests, True)
+    assert spread._shared_prefix
     assert [p[0] for p in got] == pytest.approx([p[0] for p in expected], abs=1e-5)
 
 
@@ -176,3 +176,36 @@ def test_the_record_says_how_the_gold_fares_where_options_part(tiny):
     told = scored[1].illusion["parting"]
     assert set(told) == {"token", "gold_rank", "margin"}
     assert 1 <= told["gold_rank"] <= families.build("gemma3").config.get_text_config().vocab_size
+
+
+def test_an_option_asked_twice_is_scored_once(tiny, monkeypatch):
+    ours = PrunedHFLM(pretrained=tiny("llama"), device="cpu", method="none")
+    seen = []
+    score = scoring.score
+
+    def counting(model, prompts, **kwargs):
+        seen.extend((prompt.context, continuation) for prompt in prompts for continuation in prompt.continuations)
+        return score(model, prompts, **kwargs)
+
+    monkeypatch.setattr(scoring, "score", counting)
+    requests = choice_requests([paired_doc(0)])
+    scored = ours.loglikelihood(requests, True)
+    assert len(seen) == len(set(seen)) == 14  # 16 requests; the gold is asked near and far, with and without the prompt
+    by_text = {}
+    for request, pair in zip(requests, scored, strict=True):
+        assert by_text.setdefault(request.args, tuple(pair)) == tuple(pair)
+
+
+def test_a_dense_model_is_counted_and_hashed_only_when_its_receipt_is_asked_for(tiny, monkeypatch):
+    from lm_eval_illusion.harness import model
+
+    made = []
+    prune = model.prune
+    monkeypatch.setattr(model, "prune", lambda *args, **kwargs: made.append(1) or prune(*args, **kwargs))
+    dense = PrunedHFLM(pretrained=tiny("llama"), device="cpu", method="none")
+    assert not made
+    assert dense.get_model_info()["illusion"]["receipt"]["sparsity_asked"] == 0
+    assert len(dense.receipt["weights_sha256"]) == 64
+    assert len(made) == 1
+    PrunedHFLM(pretrained=tiny("llama"), device="cpu", method="magnitude")
+    assert len(made) == 2

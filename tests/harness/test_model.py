@@ -32,10 +32,10 @@ def first_line(text: str) -> str:
 def test_unpruned_equals_stock(tiny, family):
     stock = HFLM(pretrained=tiny(family), device="cpu", batch_size=1)
     ours = pruned(tiny(family), batch_size=2)
-    assert ours._shared_prefix, "the fallback ran"
     requests = choice_requests(DOCS)
     expected = stock.loglikelihood(copy.deepcopy(requests), disable_tqdm=True)
     got = ours.loglikelihood(requests, disable_tqdm=True)
+    assert ours._shared_prefix, "the fallback ran"
     assert [pair[0] for pair in got] == pytest.approx([pair[0] for pair in expected], abs=1e-3)
     assert [pair[1] for pair in got] == [pair[1] for pair in expected]
     texts = stock.generate_until(answer_requests(DOCS), disable_tqdm=True)
@@ -256,7 +256,7 @@ def test_a_thought_is_cut_off_where_its_end_token_says(tiny):
     assert all(answer.illusion["fits"] for answer in answers)
 
 
-def test_a_model_whose_cache_cannot_be_copied_is_scored_as_stock(tiny, monkeypatch):
+def test_a_model_whose_cache_cannot_be_copied_is_scored_as_stock(tiny, monkeypatch, caplog):
     from lm_eval_illusion.harness import scoring
 
     def broken(*args, **kwargs):
@@ -265,7 +265,8 @@ def test_a_model_whose_cache_cannot_be_copied_is_scored_as_stock(tiny, monkeypat
     with monkeypatch.context() as patched:
         patched.setattr(scoring, "score", broken)
         model = pruned(tiny("llama"))
-        assert not model._shared_prefix
         fallen = model.loglikelihood(choice_requests(DOCS), True)
+        assert not model._shared_prefix
+        assert "no shared prefill, scoring as stock hf: its cache cannot be copied to rows" in caplog.text
     shared = pruned(tiny("llama")).loglikelihood(choice_requests(DOCS), True)
     assert [p[0] for p in fallen] == pytest.approx([p[0] for p in shared], abs=1e-3)
