@@ -4,11 +4,12 @@
 
 PYTHON ?= python3
 VENV ?= .venv
+BENCH_VENV ?= .venv-bench
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 SOURCES := setup.cfg setup.py pyproject.toml constraints.txt _lm_eval_illusion_autoload.py
 
-.PHONY: demo test lint check-types unit items coverage clean
+.PHONY: demo test lint check-types unit items coverage bench bench-full clean
 
 demo: $(VENV)/.demo
 	$(BIN)/lm-eval-illusion demo
@@ -32,6 +33,23 @@ items: $(VENV)/.dev
 coverage: $(VENV)/.dev
 	$(BIN)/python benchmarks/coverage.py
 
+# Speed against stock lm-eval and llmcompressor: `bench` in minutes, `bench-full` in hours, then docs/benchmarks.md.
+# DATA=../shared/data HELDOUT=../shared/tools/heldout.py make bench-full   real questions and held-out text
+BENCH := --llmcompressor $(BENCH_VENV)/bin/python $(if $(DATA),--data $(DATA)) $(if $(HELDOUT),--heldout $(HELDOUT))
+
+bench: $(VENV)/.dev $(BENCH_VENV)/.llmcompressor
+	$(BIN)/python benchmarks/all.py --short $(BENCH)
+
+bench-full: $(VENV)/.dev $(BENCH_VENV)/.llmcompressor
+	$(BIN)/python benchmarks/all.py $(BENCH) --results runs/bench-full --write docs/benchmarks.md
+
+# llmcompressor pins an older transformers: an environment of its own.
+$(BENCH_VENV)/.llmcompressor:
+	$(PYTHON) -m venv $(BENCH_VENV)
+	$(BENCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check "$$(grep '^torch==' constraints.txt)"
+	$(BENCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check llmcompressor==0.14.0.1
+	touch $@
+
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
@@ -47,4 +65,4 @@ $(VENV)/.dev: $(VENV)/bin/python $(SOURCES)
 	touch $@
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(BENCH_VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
