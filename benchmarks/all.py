@@ -74,7 +74,7 @@ def page(runs: dict[str, dict[str, Any]]) -> str:
     packages = ", ".join(f"{name} {version(name)}" for name in PACKAGES)
     parts = [
         "# Benchmarks\n",
-        "Written by `make bench-full`; nothing here is edited by hand. Ours and the rival take turns, each in a process of "
+        "Written by `make bench-full`, never by hand. Ours and the rival take turns, each in a process of "
         "its own, on one thread; figures are ratios of processor seconds, median over the turns with the range.\n",
         f"{time.strftime('%Y-%m-%d')}, {here.get('cpu') or 'unknown processor'}, {here['cpus']} cores, "
         f"{here['platform']}, Python {here['python']}; {packages}.\n",
