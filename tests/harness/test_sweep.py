@@ -35,7 +35,7 @@ SMALL = {
 
 
 ALONE = {
-    "weight": ("dense", "magnitude-0.6", "magnitude-2of4", "wanda-0.6", "wanda-2of4", "sparsegpt-0.4", "sparsegpt-0.6"),
+    "weight": ("dense", "magnitude-2of4", "wanda-0.6", "wanda-2of4", "sparsegpt-0.6"),
     "block": ("wanda-0.6", "sparsegpt-2of4"),
 }
 """Points that are run again on models of their own: where statistics are reused, not those that made them."""
@@ -162,6 +162,21 @@ def test_one_failing_point_is_named_and_the_others_run(llama, tmp_path):
     assert held["points"][2]["error"] == failed.error
     assert held["points"][1]["options"]["model_args"] == {"method": "magnitude", "sparsity": 0.5}
     assert held["points"][1]["seconds"] > 0
+
+
+def test_a_failed_point_shows_in_the_exit_code_and_the_report_is_made(llama, tmp_path, monkeypatch, capsys):
+    from lm_eval_illusion.cli import main
+
+    file = write(tmp_path / "s.yaml", models=[llama], methods=["magnitude"], patterns=["2:5", "2:4"])
+    monkeypatch.setattr(sys, "argv", ["x", "sweep", str(file), "--out", str(tmp_path / "out")])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    failed, error = capsys.readouterr().err.strip().splitlines()[-2:]
+    assert failed.startswith("failed: llama magnitude-2of5: ")
+    assert "needs a multiple of 5" in failed
+    assert error.startswith("error: 1 of 3 points failed, each named above and in ")
+    assert (tmp_path / "out" / "report" / "report.md").is_file()
 
 
 @pytest.fixture
