@@ -76,7 +76,10 @@ def test_a_rule_of_ones_own_is_in_the_name(plan, monkeypatch):
 
 
 WRONG = {
-    "bare pattern": ({"text": "patterns: [2:4]\n"}, r"patterns: 124 is no text: write it in quotes, \"2:4\": bare, YAML"),
+    "bare pattern": (
+        {"text": "patterns: [2:4]\n"},
+        r"patterns: 124 is no text: write it in quotes, \"2:4\": bare, YAML",
+    ),
     "bare no": ({"text": "calibration_languages: [en, no]\n"}, r"calibration_languages: False is no text: .*\"no\""),
     "unknown key": ({"sparsity": [0.5]}, r"unknown key sparsity; expected some of models, methods, sparsities, pat"),
     "key of a model": ({"models": [{"pretrained": "a", "dtype": "x"}]}, r"unknown key models\.0\.dtype; expected some"),

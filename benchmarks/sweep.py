@@ -1,0 +1,202 @@
+"""A sweep against the same points as separate runs of lm_eval, in CPU seconds, and whether their files are equal.
+
+    python benchmarks/sweep.py [--short] [--model DIR] [--out FILE.json]
+
+Dense plus {magnitude, wanda, sparsegpt} x {0.4, 0.5, 0.6}. Each separate run says how much of its time went into
+pruning and into evaluation; the rest of the dense one is what one start costs: imports, task index, tokenizer, model,
+files. The sweep should take at most the points' own pruning and evaluation, plus one such start, plus 5 %. The same is
+taken from the sweep's own pruning and evaluation, timed inside, where a busy machine slows both sides alike. Exits
+with 1 if samples, metrics or weights differ; never because of time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pair import ONE_THREAD, Comparison, Turn, line, write_results
+
+LIMIT = 1.05
+FULL: dict[str, Any] = {
+    "methods": ["magnitude", "wanda", "sparsegpt"],
+    "sparsities": [0.4, 0.5, 0.6],
+    "tasks": ["illusion_mini"],
+    "items": 4,
+    "calibration_samples": 32,
+    "calibration_length": 512,
+}
+SHORT: dict[str, Any] = {
+    "methods": ["magnitude", "wanda"],
+    "sparsities": [0.5, 0.6],
+    "tasks": ["illusion_mini_en"],
+    "items": 2,
+    "calibration_samples": 8,
+    "calibration_length": 128,
+}
+COMMON: dict[str, Any] = {"num_fewshot": 1, "chat_template": False, "device": "cpu", "model_args": {"dtype": "float32"}}
+
+
+# ------------------------------------------------------------------ in a process of its own
+def child(file: Path, out: Path, point: str | None) -> None:
+    """Run the whole sweep, or one of its points alone, and write what its phases took to `phases.json`."""
+    spent = {"prune": 0.0, "evaluate": 0.0, "load": 0.0}
+    import lm_eval.evaluator
+    from lm_eval.models.huggingface import HFLM
+
+    from lm_eval_illusion.harness import launch, model
+    from lm_eval_illusion.harness.sweep.conduct import run_sweep
+    from lm_eval_illusion.harness.sweep.plan import plan_sweep
+
+    vars(model)["prune"] = timed(vars(model)["prune"], spent, "prune")
+    lm_eval.evaluator.evaluate = timed(lm_eval.evaluator.evaluate, spent, "evaluate")
+    HFLM._create_model = timed(HFLM._create_model, spent, "load")
+    HFLM._create_tokenizer = timed(HFLM._create_tokenizer, spent, "load")
+    sweep = plan_sweep(file)
+    if point is None:
+        failed = run_sweep(sweep, out, lambda text: print(text, file=sys.stderr)).failed
+        if failed:
+            raise SystemExit(f"{failed[0].name}: {failed[0].error}")
+    else:
+        launch.run(next(p for p in sweep.points if p.name == point).run.arguments(out))
+    (out / "phases.json").write_text(json.dumps(spent))
+
+
+def timed(function: Callable[..., Any], spent: dict[str, float], phase: str) -> Callable[..., Any]:
+    """Return the function with its CPU seconds added to a phase."""
+
+    def measured(*args: Any, **kwargs: Any) -> Any:
+        started = time.process_time()
+        try:
+            return function(*args, **kwargs)
+        finally:
+            spent[phase] += time.process_time() - started
+
+    return measured
+
+
+# ------------------------------------------------------------------ the comparison
+def run(words: list[str], out: Path) -> Turn:
+    """Run this file as a child process and return what it took, its own children included."""
+    started = time.perf_counter()
+    command = [sys.executable, __file__, "--child", *words, str(out)]
+    out.mkdir(parents=True)
+    with (out.parent / f"{out.name}.log").open("w") as log:
+        process = os.posix_spawn(
+            command[0],
+            command,
+            {**os.environ, **ONE_THREAD},
+            file_actions=[(os.POSIX_SPAWN_DUP2, log.fileno(), 1), (os.POSIX_SPAWN_DUP2, log.fileno(), 2)],
+        )
+        _, status, used = os.wait4(process, 0)
+    if status:
+        raise SystemExit(f"{' '.join(words)} ended with {os.waitstatus_to_exitcode(status)}: see {log.name}")
+    return Turn(time.perf_counter() - started, used.ru_utime + used.ru_stime, peak_mb(used), phases(out))
+
+
+def peak_mb(used: resource.struct_rusage) -> float:
+    return used.ru_maxrss / (2**20 if sys.platform == "darwin" else 1024)
+
+
+def phases(out: Path) -> dict[str, float]:
+    found: dict[str, float] = json.loads((out / "phases.json").read_text())
+    return found
+
+
+def written(folder: Path) -> dict[str, Any]:
+    """Return what must be equal between two runs: samples, metrics, and the hash of the weights."""
+    found: dict[str, Any] = {}
+    for path in sorted(folder.rglob("samples_*.jsonl")):
+        found[path.name.rpartition("_")[0]] = path.read_text(encoding="utf-8")
+    (path,) = folder.rglob("results_*.json")
+    held = json.loads(path.read_text(encoding="utf-8"))
+    found["results"] = held["results"]
+    found["weights"] = held["config"]["illusion"]["receipt"]["weights_sha256"]
+    return found
+
+
+def measure(settings: dict[str, Any], model: str, scratch: Path) -> tuple[dict[str, Any], bool]:
+    """Run the sweep, then every point alone, and return the summary and whether all files are equal."""
+    from lm_eval_illusion.harness.sweep.plan import plan_sweep
+
+    file = scratch / "sweep.yaml"
+    file.write_text(yaml.safe_dump({"models": [model], **COMMON, **settings}))
+    sweep = run(["sweep", str(file)], scratch / "swept")
+    alone: dict[str, Turn] = {}
+    differing: list[str] = []
+    for point in plan_sweep(file).points:
+        alone[point.name] = run(["point", str(file), point.name], scratch / point.name)
+        if written(point.folder(scratch / "swept")) != written(scratch / point.name):
+            differing.append(point.name)
+        print(f"{point.name}: {describe(alone[point.name])}", flush=True)
+    whole = Turn(
+        sum(turn.wall for turn in alone.values()),
+        sum(turn.cpu for turn in alone.values()),
+        max(turn.peak_mb for turn in alone.values()),
+        None,
+    )
+    summary = Comparison(f"sweep of {len(alone)} points", "separate runs", (sweep,), (whole,)).summary()
+    start = rest(alone["dense"])
+    own = sum(turn.result["prune"] + turn.result["evaluate"] for turn in alone.values())
+    inside = sweep.result["prune"] + sweep.result["evaluate"]
+    summary |= {
+        "one_start_seconds": start,
+        "points_own_seconds": own,
+        "share_of_bound": sweep.cpu / (own + start),
+        "share_of_bound_inside": sweep.cpu / (inside + start),
+        "limit": LIMIT,
+        "sweep_seconds": {**sweep.result, "rest": rest(sweep)},
+        "equal": not differing,
+    }
+    print(f"the sweep: {describe(sweep)}")
+    print(line(summary))
+    print(f"of its points' own pruning and evaluation plus one start ({own:.1f} + {start:.1f} s): ", end="")
+    print(f"{summary['share_of_bound']:.3f}; by its own, timed inside: {summary['share_of_bound_inside']:.3f}", end="")
+    print(f" (limit {LIMIT})")
+    print(
+        f"samples, metrics and weights: {'differ in ' + ', '.join(differing) if differing else 'equal in every point'}"
+    )
+    return summary, not differing
+
+
+def rest(turn: Turn) -> float:
+    return turn.cpu - float(turn.result["prune"]) - float(turn.result["evaluate"])
+
+
+def describe(turn: Turn) -> str:
+    spent = turn.result
+    return (
+        f"{turn.cpu:.1f} CPU s = pruning {spent['prune']:.1f} + evaluation {spent['evaluate']:.1f} + the rest "
+        f"{rest(turn):.1f} (loading {spent['load']:.1f}); peak memory {turn.peak_mb:,.0f} MiB"
+    )
+
+
+def main() -> int:
+    if sys.argv[1:2] == ["--child"]:
+        _, _, kind, file, *words = sys.argv
+        child(Path(file), Path(words[-1]), words[0] if kind == "point" else None)
+        return 0
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--short", action="store_true", help="5 points, 2 questions, under 4 minutes of CPU")
+    parser.add_argument("--model", help="folder; the demo model if left out")
+    parser.add_argument("--out", type=Path, help="file for the figures")
+    args = parser.parse_args()
+    from lm_eval_illusion.harness.demo_model import checkpoint
+
+    model = str(Path(args.model).resolve()) if args.model else str(checkpoint())
+    with tempfile.TemporaryDirectory() as scratch:
+        summary, equal = measure(SHORT if args.short else FULL, model, Path(scratch))
+    write_results(args.out, "sweep.py", [summary])
+    return 0 if equal else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
