@@ -69,7 +69,7 @@ class CurvePanel(Plain):
     missing: list[str]
     """Conditions not measured here; where one distance lacks, multiple choice is not drawn."""
     chance: dict[str, float]
-    """distance -> 1/k."""
+    """distance -> 1/k; empty where multiple choice is not given."""
     dense: CurvePoint | None
     """None where the first run was pruned itself, or nothing is left to compare."""
     lines: list[CurveLine]

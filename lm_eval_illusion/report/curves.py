@@ -113,14 +113,16 @@ def _panel(
             run, model = runs[index], row.pruned if index else row.dense
             points[key].append(_point(run.label, run.pruning, sparsity, row, model))
     first_is_pruned = bool(placed) and placed[0][0] == 0
-    sides = {"near": start.near, "far": start.far} if start is not None else {}
+    chance = {}
+    if start is not None and start.near is not None and start.far is not None:
+        chance = {"near": start.near.chance, "far": start.far.chance}
     return CurvePanel(
         scope=fullest.scope,
         dataset=fullest.dataset,
         language=fullest.language,
         decided=all(row.decided for row in known),
         missing=fullest.missing,
-        chance={name: figures.chance for name, figures in sides.items() if figures is not None},
+        chance=chance,
         dense=None if first_is_pruned or start is None else _point(runs[0].label, None, 0.0, fullest, start),
         lines=[CurveLine(line=line, points=points[key], means=_means(points[key])) for line, key in enumerate(keys)],
     )

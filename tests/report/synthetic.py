@@ -38,6 +38,8 @@ class Question:
     invalid_reason: str | None = None
     fits: bool | None = True
     tie: bool = False
+    tied_steps: int | None = None
+    parting: dict[str, Any] | None = None
     flags: dict[str, bool | None] = field(default_factory=dict)
     extra_right: dict[str, bool] = field(default_factory=dict)
 
@@ -84,6 +86,7 @@ def metric(question: Question, condition: str) -> dict[str, Any]:
             "right": {"standard": right, "exact": right, "f1": right, "contained": right},
             "f1": float(right),
             "char_f1": float(right),
+            "tied_steps": question.tied_steps,
             "flags": {**flags, **question.flags},
         }
     right = bool(question.near if condition == "mc" else question.far)
@@ -104,6 +107,7 @@ def metric(question: Question, condition: str) -> dict[str, Any]:
         "right": {**kinds, **question.extra_right},
         "picked": None if question.tie else gold if right else other,
         "first_token_rank": question.rank,
+        "parting": question.parting,
         "flags": {"non_finite": False},
     }
 
@@ -137,13 +141,20 @@ def record(question: Question, condition: str, doc_id: int, prompt_prefix: str =
 
 
 def receipt(
-    method: str = "wanda", sparsity: float = 0.5, texts: Sequence[str] = ("other",), parts: bool = False
+    method: str = "wanda",
+    sparsity: float = 0.5,
+    texts: Sequence[str] = ("other",),
+    parts: bool = False,
+    **spec: Any,
 ) -> dict[str, Any]:
-    """A pruning receipt as pruned_hf leaves it in the results file; `parts`: with sampled hashes of running text."""
+    """A pruning receipt as pruned_hf leaves it in the results file; `parts`: with sampled hashes of running text.
+
+    More keywords are fields of the spec.
+    """
     sampled = {"rule": RULE, "hashes": sorted(set().union(*(shingles(text) for text in texts))), "cut": False}
     return {
         "schema": 1,
-        "spec": {"method": method, "sparsity": sparsity, "pattern": "unstructured", "allocation": "uniform"},
+        "spec": {"method": method, "sparsity": sparsity, "pattern": "unstructured", "allocation": "uniform", **spec},
         "spec_digest": "ab" * 32,
         "sparsity_asked": sparsity,
         "sparsity_reached": sparsity,

@@ -180,7 +180,8 @@ def _panel(panel: CurvePanel, curves: Curves, span: float, x: float, y: float) -
             text = " ".join(f"{across:.1f},{_height(value):.1f}" for across, value in path)
             traces.append(Trace(text, style, name))
     chance = sorted({_height(value) for value in panel.chance.values()})
-    return Picture(panel_name(panel), x, y, marks, traces, chance, _not_drawn(panel))
+    note = _not_drawn(panel) if marks else "no items to compare"
+    return Picture(panel_name(panel), x, y, marks, traces, chance, note)
 
 
 def _not_drawn(panel: CurvePanel) -> str:
