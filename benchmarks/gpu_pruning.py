@@ -174,9 +174,9 @@ def check_agreement(outcome: Outcome, device: torch.device, tiny: bool) -> None:
         outcome.check(
             f"wanda {label}, own statistics: share of mask differing", share, MOST_DIFFERING, share <= MOST_DIFFERING
         )
-        here = solve(weight, factor, dead, 0.5, kept)[0] == 0
+        here = solve([weight], factor, dead, 0.5, kept)[0][0] == 0
         for which, u in (("same", factor.to(device)), ("own", far_factor)):
-            share = differing(here, solve(moved, u, dead.to(device), 0.5, kept)[0] == 0)
+            share = differing(here, solve([moved], u, dead.to(device), 0.5, kept)[0][0] == 0)
             name = f"sparsegpt {label}, {which} statistics: share of mask differing"
             outcome.check(name, share, MOST_DIFFERING, share <= MOST_DIFFERING)
 

@@ -8,11 +8,18 @@ from enum import Enum
 import torch
 
 from prune_hooks.errors import PruneError
+from prune_hooks.finite import all_finite
 
 _ROWS = 8192
 """Tokens converted to float32 at a time."""
-_TILE = 512
-"""Columns of a Hessian tile; only tiles on and above the diagonal are multiplied."""
+_CACHED_ROWS = 256
+"""The same on the CPU where only norms are summed: squares that never leave the cache."""
+_TILE = {"cpu": 128}
+"""Columns of a Hessian tile by device; only tiles on and above the diagonal are multiplied."""
+_WIDE_TILE = 1024
+"""The same elsewhere: an accelerator wants large products."""
+_SOLVED_WIDTH = 256
+"""Triangular matrices up to this width are inverted by a plain solve."""
 
 
 class Needs(Enum):
@@ -43,8 +50,9 @@ class Statistics:
         """Adds a batch of inputs (..., in) of any floating dtype."""
         flat = inputs.detach().reshape(-1, self._squares.shape[0])
         self.tokens += flat.shape[0]
-        for start in range(0, flat.shape[0], _ROWS):
-            x = flat[start : start + _ROWS].float()
+        step = _CACHED_ROWS if self._products is None and flat.device.type == "cpu" else _ROWS
+        for start in range(0, flat.shape[0], step):
+            x = flat[start : start + step].float()
             if self._products is None:
                 self._squares += x.square().sum(dim=0)
             else:
@@ -59,7 +67,7 @@ class Statistics:
         if self.starved:
             return torch.ones_like(self._squares)
         squares = self._squares if self._products is None else self._products.diagonal().clone()
-        if not bool(torch.isfinite(squares).all()):
+        if not all_finite(squares):
             raise PruneError(
                 f"NaN or infinite activations reach {self.name}: expected finite inputs; check the checkpoint, or load "
                 "it in bfloat16 or float32"
@@ -107,9 +115,14 @@ class Statistics:
             self._factor = upper.to(device, copy=True), dead.to(device, copy=True), damping
 
     def _factorise(self, damping: float, limit: float) -> tuple[torch.Tensor, torch.Tensor, float]:
-        hessian = self.hessian()
+        self.mean_square()  # refuses what is not finite
         assert self._products is not None
-        self._squares, self._products = self._products.diagonal().clone(), None
+        hessian, self._products = self._products, None
+        self._squares = hessian.diagonal().clone()
+        if self.starved:
+            hessian.diagonal().fill_(2)
+        else:
+            hessian *= 2 / self.tokens
         diagonal = hessian.diagonal()
         dead = diagonal == 0
         diagonal[dead] = 1
@@ -129,26 +142,52 @@ class Statistics:
 
 
 def _inverse_upper(hessian: torch.Tensor) -> torch.Tensor | None:
-    """Returns the upper Cholesky factor of the inverse, or None where a factorisation fails."""
-    factor, failed = torch.linalg.cholesky_ex(hessian)
+    """Returns U, upper triangular, with H^-1 = U^T U, or None where H is not positive definite.
+
+    With rows and columns reversed, H = V V^T has an upper triangular V, and U = V^-1: one factorisation and one
+    triangular inverse, and H^-1 itself is never formed.
+
+    Args:
+        hessian: (n, n) float32; what lies below the diagonal is not read.
+    """
+    factor, failed = torch.linalg.cholesky_ex(hessian.flip(0, 1))
     if int(failed):
         return None
-    factor = torch.cholesky_inverse(factor)
-    factor, failed = torch.linalg.cholesky_ex(factor, upper=True)
-    return None if int(failed) or not bool(torch.isfinite(factor).all()) else factor
+    _invert_lower(factor)
+    return factor.flip(0, 1) if all_finite(factor) else None
+
+
+def _invert_lower(matrix: torch.Tensor) -> None:
+    """Inverts a lower triangular matrix in place, half by half, so that nearly all is matrix products."""
+    width = matrix.shape[0]
+    if width <= _SOLVED_WIDTH:
+        unit = torch.eye(width, dtype=matrix.dtype, device=matrix.device)
+        matrix.copy_(torch.linalg.solve_triangular(matrix, unit, upper=False))
+        return
+    half = width // 2
+    first, last = matrix[:half, :half], matrix[half:, half:]
+    _invert_lower(first)
+    _invert_lower(last)
+    corner = matrix[half:, :half]
+    corner.copy_((last @ (corner @ first)).neg_())
+
+
+def _tile(device: torch.device) -> int:
+    return _TILE.get(device.type, _WIDE_TILE)
 
 
 def _mirrored(total: torch.Tensor) -> torch.Tensor:
     """Copies the tiles above the diagonal below it, in place."""
-    for start in range(0, total.shape[0], _TILE):
-        stop = start + _TILE
+    tile = _tile(total.device)
+    for start in range(0, total.shape[0], tile):
+        stop = start + tile
         total[stop:, start:stop] = total[start:stop, stop:].T
     return total
 
 
 def _add_gram(total: torch.Tensor, x: torch.Tensor) -> None:
     """Adds x^T x to the tiles of `total` on and above the diagonal."""
-    width = total.shape[0]
-    for start in range(0, width, _TILE):
-        stop = min(start + _TILE, width)
+    width, tile = total.shape[0], _tile(total.device)
+    for start in range(0, width, tile):
+        stop = min(start + tile, width)
         total[start:stop, start:].addmm_(x[:, start:stop].T, x[:, start:])

@@ -17,6 +17,7 @@ from torch import nn
 from transformers.pytorch_utils import Conv1D
 
 from prune_hooks.errors import PruneError
+from prune_hooks.finite import all_finite
 from prune_hooks.fused import expert_stages, is_experts, linear_parts
 
 ROUTERS = frozenset({"gate", "router", "shared_expert_gate"})
@@ -148,7 +149,7 @@ def find_targets(model: nn.Module) -> Targets:
 def require_finite(weights: Iterable[Weight]) -> None:
     """Raises PruneError, by name, for NaN or infinite weights."""
     for weight in weights:
-        if not bool(torch.isfinite(weight.matrix()).all()):
+        if not all_finite(weight.matrix()):
             raise PruneError(
                 f"{weight.name} holds NaN or infinite weights: expected finite ones; the checkpoint is damaged or was "
                 "converted to a dtype too small for it"

@@ -20,7 +20,7 @@ def magnitude(group: Group) -> list[Outcome]:
         matrix = weight.matrix()
         mask = group.choose(magnitude_score(matrix), within="matrix")
         matrix.masked_fill_(mask, 0)
-        outcomes.append(Outcome(masked=int(mask.sum())))
+        outcomes.append(Outcome(masked=int(mask.count_nonzero())))
     return outcomes
 
 
@@ -38,7 +38,7 @@ def magnitude_global(group: Group) -> list[Outcome]:
         matrix = weight.matrix()
         mask, ties = masks.up_to_limit(magnitude_score(matrix), limit, ties)
         matrix.masked_fill_(mask, 0)
-        outcomes.append(Outcome(masked=int(mask.sum())))
+        outcomes.append(Outcome(masked=int(mask.count_nonzero())))
     return outcomes
 
 

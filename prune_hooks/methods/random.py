@@ -14,5 +14,5 @@ def random(group: Group) -> list[Outcome]:
         matrix = weight.matrix()
         mask = group.choose(random_score(weight.name, group.seed, matrix.shape, matrix.device), within="matrix")
         matrix.masked_fill_(mask, 0)
-        outcomes.append(Outcome(masked=int(mask.sum())))
+        outcomes.append(Outcome(masked=int(mask.count_nonzero())))
     return outcomes

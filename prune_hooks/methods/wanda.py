@@ -17,5 +17,5 @@ def wanda(group: Group) -> list[Outcome]:
         matrix = weight.matrix()
         mask = group.choose(wanda_score(matrix, mean_square), within="row")
         matrix.masked_fill_(mask, 0)
-        outcomes.append(Outcome(masked=int(mask.sum())))
+        outcomes.append(Outcome(masked=int(mask.count_nonzero())))
     return outcomes

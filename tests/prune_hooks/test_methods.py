@@ -70,7 +70,7 @@ def test_random_is_told_apart_by_name_only() -> None:
 def test_sparsegpt_update_of_two_weights_by_hand() -> None:
     # H^-1 = U^T U with U = [[2, 1], [0, 1]]. Scores 1^2/2^2 and 3^2/1: the first goes, the second moves by -(1/2) * 1.
     factor = torch.tensor([[2.0, 1.0], [0.0, 1.0]])
-    pruned, masked = solve(torch.tensor([[1.0, 3.0]]), factor, torch.zeros(2, dtype=torch.bool), 0.5, None)
+    ((pruned, masked),) = solve([torch.tensor([[1.0, 3.0]])], factor, torch.zeros(2, dtype=torch.bool), 0.5, None)
     assert (pruned.tolist(), masked) == ([[0.0, 2.5]], 1)
 
 
@@ -80,7 +80,7 @@ def test_sparsegpt_update_is_the_least_squares_optimum_on_its_support() -> None:
     row[0] = 1e-3
     hessian = x.T @ x
     factor = torch.linalg.cholesky(torch.linalg.inv(hessian), upper=True).float()
-    pruned, _ = solve(row.float()[None], factor, torch.zeros(5, dtype=torch.bool), 0.2, None)
+    ((pruned, _),) = solve([row.float()[None]], factor, torch.zeros(5, dtype=torch.bool), 0.2, None)
     best = torch.linalg.lstsq(x[:, 1:], (x @ row)[:, None]).solution.squeeze()
     torch.testing.assert_close(pruned[0].double(), torch.cat([torch.zeros(1).double(), best]), rtol=1e-4, atol=1e-6)
 
