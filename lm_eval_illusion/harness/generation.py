@@ -1,8 +1,8 @@
 """Greedy answers with one prefill a prompt, where a finished answer makes room for the next.
 
 Stock `generate` carries finished rows along until the last of their batch ends, and pads each batch to its longest
-prompt. Here prompts of like length are run together, finished rows leave, and once half the room is free the next
-prompts join the rows that are still open. The room is what stock's largest batch takes, in positions of cache.
+prompt. Here prompts of like length are run together, finished rows leave, and as soon as there is room the next prompts
+join the rows that are still open. The room is what stock's largest batch takes, in positions of cache.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import torch
 from lm_eval_illusion.harness.batching import LEAST_FILL, batch_rows, like_length
 from lm_eval_illusion.harness.generation_batch import Batch, Row, begin
 from lm_eval_illusion.harness.generation_cache import CannotRunError
+from lm_eval_illusion.harness.generation_head import turned_head
 from lm_eval_illusion.harness.generation_stop import Rule
 
 CPU_LEAST_FILL = 0.95
@@ -107,23 +108,21 @@ def generate(
             assert row.finish is not None
             done(row.key, Answer(tuple(row.tokens), row.before, row.finish, row.tied, row.non_finite))
 
-    while alone:
-        _finish(start(alone.popleft()), deliver)
-    pool: Batch | None = None
-    while waiting or pool is not None:
-        if waiting and (pool is None or (size > 1 and pool.joinable and 2 * pool.area <= room)):
-            open_ones = [] if pool is None else [pool]
+    with turned_head(model):
+        while alone:
+            _finish(start(alone.popleft()), deliver)
+        open_ones: list[Batch] = []
+        while waiting or open_ones:
             while waiting and (not open_ones or (size > 1 and open_ones[0].joinable)):
                 if open_ones and not _fits(open_ones, [needs[n] for n in waiting[0]], room):
                     break
                 fresh = start(waiting.popleft())
                 open_ones += [fresh] if fresh.rows else []
-            pool = open_ones[0] if open_ones else None
-            if pool is not None:
+            if open_ones:
+                pool = open_ones[0]
                 pool.join(open_ones[1:], pad)
-        if pool is not None:
-            deliver(pool.step())
-            pool = pool if pool.rows else None
+                deliver(pool.step())
+                open_ones = [pool] if pool.rows else []
 
 
 def _fits(batches: Sequence[Batch], needs: Sequence[int], room: int) -> bool:

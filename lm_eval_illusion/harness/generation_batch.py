@@ -265,7 +265,7 @@ def choose(logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tens
     Args:
         logits: (rows, vocabulary), in the dtype the model computed them in. A NaN anywhere in a row is its highest.
     """
-    scores = logits.to(torch.float32, copy=True)  # as stock: exact, so ties stay ties
+    scores = logits.to(torch.float32, copy=True, memory_format=torch.contiguous_format)  # exact: ties stay ties
     tokens = scores.argmax(-1)
     highest = scores.gather(-1, tokens[:, None])
     finite = torch.isfinite(highest[:, 0])
