@@ -7,6 +7,7 @@ packages. The tasks themselves are made anew from their files by every run, so n
 from __future__ import annotations
 
 import functools
+import gc
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,6 +32,7 @@ def found_out_once() -> Iterator[None]:
         key = repr(([str(path) for path in listed], sorted(options.items())))
         if key not in kept:
             kept[key] = build(listed, **options)
+            gc.freeze()  # a million small objects that stay: a collection after each run need not look at them again
         return dict(kept[key])
 
     _index.TaskIndex.build = staticmethod(build_once)
@@ -38,5 +40,6 @@ def found_out_once() -> Iterator[None]:
     try:
         yield
     finally:
+        gc.unfreeze()
         _index.TaskIndex.build = staticmethod(build)
         collect_env.get_pretty_env_info = describe
