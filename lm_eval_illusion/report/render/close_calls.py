@@ -40,7 +40,8 @@ def parting_table(comparison: Comparison) -> Table:
             overall += row.scope == "overall"
     note = "Median rank of the gold's token, median margin to the rival's in nats (items)."
     columns = ["scope", "model", "options", *(q.replace("_", "-") for q in QUADRANTS)]
-    return Table("Where the gold parts from its strongest rival", columns, rows, note, overall=overall or None)
+    title = "Where the gold parts from its strongest rival"
+    return Table(title, columns, rows, note, overall=overall or None, spare=((5,), (6,)))
 
 
 def _of(counted: TiedOf | None) -> str:

@@ -64,7 +64,8 @@ def _sensitivity(comparison: Comparison) -> Table:
                 overall += row.scope == "overall"
     note = f"Fixed in advance: {NORMALISERS[0]} and {MATCHERS[0]}."
     columns = ["scope", "options", "normaliser", *MATCHERS]
-    return Table("Gap under every normaliser and matcher", columns, rows, note, overall=overall or None)
+    title = "Gap under every normaliser and matcher"
+    return Table(title, columns, rows, note, overall=overall or None, spare=((5,),))
 
 
 def _form(comparison: Comparison) -> Table:
@@ -85,7 +86,8 @@ def _form(comparison: Comparison) -> Table:
             ]
         )
     columns = ["scope", "model", "empty", "repeated", "cut", "unclosed thought", "ties near", "ties far"]
-    return Table("Form of the answers", [*columns, "exact", "F1", "character F1"], rows)
+    columns += ["exact", "F1", "character F1"]
+    return Table("Form of the answers", columns, rows, spare=((6, 7), (5,), (10,)))
 
 
 def _ranks(comparison: Comparison) -> Table:
@@ -123,7 +125,7 @@ def _official(comparison: Comparison) -> Table:
             cells = [interval(estimate) for estimate in estimates]
             rows.append([mean.dataset, " ".join(mean.languages), label, *cells, decimals(row.exact), decimals(row.f1)])
     columns = ["set", "languages", "model", "MC near", "MC far", "generation", "gap near", "gap far", "exact", "F1"]
-    return Table("Official mean over non-English languages", columns, rows)
+    return Table("Official mean over non-English languages", columns, rows, spare=((8, 9), (1,), (6, 7), (0,)))
 
 
 def _leaks(comparison: Comparison) -> Table:

@@ -95,6 +95,7 @@ def _answers(comparison: Comparison) -> Table:
         columns,
         rows,
         "An asterisk: too few items or passages for a verdict.",
+        spare=((2, 3), (1,), (7, 8)),
     )
 
 
@@ -112,7 +113,8 @@ def _gaps(comparison: Comparison) -> Table:
         cells.append(interval(model.far_less_near))
         rows.append(cells)
     columns = ["scope", "model", "gap near", "gap far", "corrected near", "corrected far", "far − near"]
-    return Table("Illusion gap with 95 % intervals", columns, rows, "Not interpretable: the interval of R covers 1/k.")
+    note = "Not interpretable: the interval of R covers 1/k."
+    return Table("Illusion gap with 95 % intervals", columns, rows, note, spare=((6,), (4, 5)))
 
 
 def _change(comparison: Comparison) -> Table:
@@ -153,7 +155,8 @@ def _change(comparison: Comparison) -> Table:
         "induced far",
         "equivalence near",
     ]
-    return Table("What pruning changed", columns, rows, "p: exact sign-flip test over passages.")
+    note = "p: exact sign-flip test over passages."
+    return Table("What pruning changed", columns, rows, note, spare=((7, 8), (9,), (4, 6), (1, 2)))
 
 
 def _flips(comparison: Comparison) -> Table:
@@ -193,4 +196,5 @@ def _flips(comparison: Comparison) -> Table:
         "equivalence",
         "detectable",
     ]
-    return Table("Flips", columns, rows, "Holm over languages x {R near, G} of this pruned run.")
+    note = "Holm over languages x {R near, G} of this pruned run."
+    return Table("Flips", columns, rows, note, spare=((9,), (6,), (5,), (8,)))
