@@ -2,7 +2,8 @@
 
 Stock `generate` carries finished rows along until the last of their batch ends, and pads each batch to its longest
 prompt. Here prompts of like length are run together, finished rows leave, and as soon as there is room the next prompts
-join the rows that are still open. The room is what stock's largest batch takes, in positions of cache.
+join the rows that are still open. The room, in positions of cache, is what stock's largest batch takes, and one answer
+more a row.
 """
 
 from __future__ import annotations
@@ -89,13 +90,14 @@ def generate(
     order = sorted(range(len(requests)), key=lambda n: (-len(requests[n].tokens), requests[n].tokens))
     needs = {n: len(requests[n].tokens) + requests[n].limit for n in order}
     size = batch_rows(needs[order[0]], batch_size, max_batch_size)
-    room = size * max(needs.values())
+    # A row that joins late is padded to the oldest one: up to one answer wider than its own need.
+    room = size * (max(needs.values()) + max(request.limit for request in requests))
     encoder = getattr(model.config, "is_encoder_decoder", False)
     tight = size > 1 and not encoder and device.type == "cpu"
     switch = _rope_switch(model.config)
     together = [n for n in order if switch is None or needs[n] <= switch]
     lengths = [len(requests[n].tokens) for n in together]
-    fill = CPU_LEAST_FILL if tight else LEAST_FILL
+    fill, least = (CPU_LEAST_FILL, 1) if tight else (LEAST_FILL, (size + 1) // 2)
     waiting = deque(like_length(together, lengths, batch_size, max_batch_size, least_fill=fill))
     alone = deque([n] for n in order if switch is not None and needs[n] > switch)
 
@@ -114,9 +116,14 @@ def generate(
         open_ones: list[Batch] = []
         while waiting or open_ones:
             while waiting and (not open_ones or (size > 1 and open_ones[0].joinable)):
-                if open_ones and not _fits(open_ones, [needs[n] for n in waiting[0]], room):
+                group = waiting.popleft()
+                count = _places(open_ones, max(needs[n] for n in group), room, len(group)) if open_ones else len(group)
+                if count < min(len(group), least):
+                    waiting.appendleft(group)
                     break
-                fresh = start(waiting.popleft())
+                if count < len(group):
+                    waiting.appendleft(group[count:])
+                fresh = start(group[:count])
                 open_ones += [fresh] if fresh.rows else []
             if open_ones:
                 pool = open_ones[0]
@@ -125,11 +132,11 @@ def generate(
                 open_ones = [pool] if pool.rows else []
 
 
-def _fits(batches: Sequence[Batch], needs: Sequence[int], room: int) -> bool:
-    """Say whether the cache of these batches and of more rows stays within the room, padded to the widest."""
-    rows = sum(len(batch.rows) for batch in batches) + len(needs)
-    widest = max(max(needs), *(batch.area // len(batch.rows) for batch in batches))
-    return rows * widest <= room
+def _places(batches: Sequence[Batch], need: int, room: int, wanted: int) -> int:
+    """Return how many more rows have room, padded to the widest."""
+    rows = sum(len(batch.rows) for batch in batches)
+    widest = max(need, *(batch.area // len(batch.rows) for batch in batches))
+    return max(0, min(wanted, room // widest - rows))
 
 
 def _start(
