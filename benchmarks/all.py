@@ -52,7 +52,8 @@ def run(name: str, options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     shown = " ".join(["python", *[str(Path(word).name) if word.endswith(".py") else word for word in words[1:]]])
     print(f"== {shown}", flush=True)
     start, lines = time.monotonic(), []
-    process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env={**os.environ, **pair.ONE_THREAD})
+    environment = {**os.environ, **pair.ONE_THREAD, "PYTHONUNBUFFERED": "1"}
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environment)
     assert process.stdout is not None
     for line in process.stdout:
         print(line, end="", flush=True)

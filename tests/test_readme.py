@@ -30,6 +30,12 @@ def commands() -> list[str]:
 def workplace(tmp_path_factory):
     folder = tmp_path_factory.mktemp("readme")
     families.save_tiny("llama", folder / "model")
+    (sweep,) = blocks("yaml")
+    for asked, here in (("YOUR_MODEL", "model"), ("tydiqa, xquad", "illusion_mini_en"), ("mc4", "builtin")):
+        assert asked in sweep
+        sweep = sweep.replace(asked, here)
+    sweep = sweep.replace("items: 200", "items: 1") + "calibration_samples: 2\ncalibration_length: 64\n"
+    (folder / "SWEEP.yaml").write_text(sweep)
     return folder
 
 
