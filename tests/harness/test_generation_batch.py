@@ -56,10 +56,11 @@ LIMITS = [3, 9, 12, 2, 8, 12, 1, 5, 12, 7]
 @pytest.mark.parametrize("attn", ["sdpa", "eager"])
 @pytest.mark.parametrize("family", sorted(families.FAMILIES))
 def test_rows_of_any_length_that_leave_and_join_say_what_each_says_alone(family, attn):
-    model = families.build(family, attn=attn)
+    model = families.build(family, attn=attn, seed=1)
     rows = families.token_rows(len(LENGTHS), 24, seed=3).tolist()
     requests = asked([row[:length] for row, length in zip(rows, LENGTHS, strict=True)], LIMITS)
     expected = [alone(model, request) for request in requests]
+    assert len({token for tokens in expected for token in tokens}) > 5
     for batch_size in (1, 2, 4, "auto"):
         got = answers(model, requests, batch_size)
         assert [list(answer.tokens) for answer in got] == expected
@@ -68,7 +69,7 @@ def test_rows_of_any_length_that_leave_and_join_say_what_each_says_alone(family,
 
 @pytest.mark.parametrize("family", ["llama", "gemma3", "gpt2", "t5"])
 def test_one_row_at_a_time_is_bit_for_bit_stocks(family, monkeypatch):
-    model = families.build(family, dtype=torch.bfloat16)
+    model = families.build(family, dtype=torch.bfloat16, seed=1)
     rows = families.token_rows(3, 12, seed=5).tolist()
     requests = asked([rows[0], rows[1][:7], rows[2][:3]])
     seen: list[torch.Tensor] = []
@@ -87,7 +88,7 @@ def test_one_row_at_a_time_is_bit_for_bit_stocks(family, monkeypatch):
     for request in requests:
         alone(model, request)
     theirs = sorted(seen, key=lambda logits: logits.flatten().tolist())
-    assert len(ours) == len(theirs) == sum(1 for _ in ours)
+    assert len(ours) == len(theirs) > 9
     assert all(torch.equal(a, b) for a, b in zip(ours, theirs, strict=True))
 
 
@@ -124,11 +125,11 @@ def test_the_room_is_that_of_the_largest_batch_and_is_used(steps, lengths, most)
 
 
 def test_a_place_that_becomes_free_is_taken_at_once(steps):
-    limits = [2, 9, 3, 4, 9, 2, 5, 6]
-    requests = asked(families.token_rows(8, 10).tolist(), limits)
-    answers(biased(t9=4.0), requests, 3)
-    decoding = [rows for rows, _ in steps if rows > 1]
-    assert sum(rows >= 3 for rows in decoding) >= len(decoding) - 4  # the last ones dwindle
+    limits = [2, 9, 3, 4, 9, 2, 5, 6, 9, 3, 2, 9]
+    answers(biased(t9=4.0), asked(families.token_rows(len(limits), 10).tolist(), limits), 3)
+    waiting = [n for n, (rows, _) in enumerate(steps) if rows == 1][-1]  # the last prompt is run
+    assert all(rows >= 2 for rows, _ in steps[4:waiting] if rows > 1)
+    assert sum(rows >= 3 for rows, _ in steps[4:waiting] if rows > 1) >= 5
 
 
 # ------------------------------------------------------------------ ties and what is not finite
