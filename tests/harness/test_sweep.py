@@ -133,8 +133,10 @@ def _noting(made):
     return init
 
 
-def test_a_separate_process_writes_the_same(llama, tmp_path):
-    file = write(tmp_path / "s.yaml", models=[llama], methods=["sparsegpt"], sparsities=[0.3, 0.5], restore="shards")
+def test_a_separate_process_writes_the_same_in_half_precision(tmp_path):
+    changes = {"methods": ["sparsegpt"], "sparsities": [0.3, 0.5], "model_args": {"dtype": "bfloat16"}}
+    model = str(families.save_tiny("gemma3", tmp_path / "gemma"))
+    file = write(tmp_path / "s.yaml", models=[model], restore="shards", **changes)
     sweep, state, _ = swept(file, tmp_path / "out")
     assert [point.status for point in state.points] == [FINISHED] * 3
     point = sweep.points[-1]
@@ -217,6 +219,19 @@ def test_an_interrupted_sweep_goes_on_where_it_stopped(llama, tmp_path, stops):
     assert told == ["sweep ended: 4 of 4 points finished"]
     with pytest.raises(IllusionError, match=r"dense: holds a run with other items; choose another --out"):
         swept(write(file, models=[llama], methods=["magnitude", "wanda"], items=3), out)
+
+
+def test_weights_that_cannot_be_read_again_fail_after_one_try(llama, tmp_path, monkeypatch):
+    from prune_hooks.errors import PruneError
+
+    monkeypatch.setattr(resident, "shard_files", lambda *args, **options: {})
+    tried: list[int] = []
+    held = resident.Resident("shards")
+    model = families.build("llama")
+    for message in ("is in no safetensors file", "could not be loaded for an earlier point: restore=shards"):
+        with pytest.raises((PruneError, IllusionError), match=message):
+            held.model({"pretrained": llama}, lambda: (tried.append(1), model)[1])
+    assert tried == [1]
 
 
 def test_a_model_that_cannot_be_loaded_fails_its_points_after_one_try(llama, tmp_path, monkeypatch):

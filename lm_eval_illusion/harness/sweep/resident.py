@@ -61,11 +61,11 @@ class Resident:
             raise IllusionError(f"the model could not be loaded for an earlier point: {self._failed[1]}")
         try:
             model = load()
+            self._dense = self._noted(model, asked)
         except Exception as error:
             self._failed = key, one_line(error)
             raise
         self.loads += 1
-        self._dense = self._noted(model, asked)
         self._model, self._key = model, key
         return model
 
