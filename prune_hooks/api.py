@@ -14,6 +14,7 @@ from prune_hooks.dense import dense_receipt
 from prune_hooks.engine import Done, prune_along_walk, prune_without_inputs
 from prune_hooks.errors import PruneError
 from prune_hooks.phases import Phases
+from prune_hooks.precision import Precision
 from prune_hooks.receipt import Receipt, WeightRecord, count_zeros, hash_weights, versions, whole_model_sparsity
 from prune_hooks.registry import get_allocation, get_method
 from prune_hooks.reuse import Reuse
@@ -35,11 +36,14 @@ def prune(
 ) -> Receipt:
     """Prunes a transformers model in place, on the device its weights are on.
 
+    Weights that accelerate keeps off that device (device_map) are brought to it a block at a time and written back.
+
     With method "none" or sparsity 0 nothing is touched, and any model will do: what could not have been pruned (4-bit,
     offloaded, no blocks) is named in the receipt's `unprunable`.
 
     Args:
-        model: a causal or encoder-decoder language model with float32, float16 or bfloat16 weights in memory.
+        model: a causal or encoder-decoder language model with float32, float16 or bfloat16 weights,
+            in memory or offloaded by accelerate.
         tokenizer: the model's; may be None with token rows, or for methods that need no calibration.
         spec: what to do.
         progress: show a progress bar over blocks.
@@ -63,13 +67,14 @@ def prune(
     shares = list(rule(targets, asked))
     _require_shares(spec.allocation, targets, shares, asked)
     weights = targets.weights()
-    device = weights[0].parameter.device
+    device = weights[0].device
     phases = Phases(device)
+    precision = Precision(spec.calibration_dtype, weights[0].parameter.dtype, device)
     calibration: dict[str, Any] | None = None
     with torch.no_grad(), _settled(model):
         with phases.phase("check"):
-            require_finite(weights)
-            before = count_zeros(weights)
+            require_finite(targets.opened())
+            before = count_zeros(targets.opened())
         if method.needs is Needs.NOTHING:
             with phases.phase("prune"):
                 done = prune_without_inputs(method, spec, targets, shares)
@@ -79,13 +84,14 @@ def prune(
                 shape = (rows.shape[0], rows.shape[1])
                 fit = min(batch_rows or rows_at_once(model, targets, shape, device, spec.sequential), shape[0])
                 calibration["batch_rows"] = fit
+                calibration["forward_dtype"] = str(precision.dtype).removeprefix("torch.")
                 batches = make_batches(model, rows, fit)
             with phases.phase("prune"):
-                done = prune_along_walk(model, method, spec, targets, shares, batches, progress, reuse)
+                done = prune_along_walk(model, method, spec, targets, shares, batches, precision, progress, reuse)
         with phases.phase("receipt"):
-            after = count_zeros(weights)
+            after = count_zeros(targets.opened())
             whole = whole_model_sparsity(model)
-            digest = hash_weights(weights)
+            digest = hash_weights(targets.opened())
     records = _records(weights, before, after, done)
     size = sum(weight.matrix().numel() for weight in weights)
     return Receipt(

@@ -81,7 +81,7 @@ def rows_at_once(
         per_token += int(getattr(config, "num_attention_heads", 0)) * length * (itemsize + 4)
     budget = float(CPU_BUDGET[sequential])
     if device.type == "cuda":
-        held = sum(p.numel() * p.element_size() for p in model.parameters())
+        held = sum(p.numel() * p.element_size() for p in model.parameters() if not p.is_meta)
         budget = CUDA_SHARE * (torch.cuda.get_device_properties(device).total_memory - held)
     batches = math.ceil(rows / max(1, int(budget // (per_token * length))))
     if sequential == "weight":

@@ -37,11 +37,12 @@ def dense_receipt(model: nn.Module, spec: PruneSpec) -> Receipt:
     targets, unprunable = _reach(model)
     weights = targets.weights() if targets else ()
     first = weights[0].parameter if weights else next(model.parameters(), torch.empty(0))
-    phases = Phases(first.device)
+    device = weights[0].device if weights else first.device
+    phases = Phases(device)
     with phases.phase("check"):
-        zeros = count_zeros(weights)
+        zeros = count_zeros(targets.opened()) if targets else []
         whole = whole_model_sparsity(model)
-        digest = hash_weights(weights) if weights else hash_model(model)
+        digest = hash_weights(targets.opened()) if targets else hash_model(model)
     return Receipt(
         spec=spec.to_dict(),
         spec_digest=spec.digest(),
@@ -57,7 +58,7 @@ def dense_receipt(model: nn.Module, spec: PruneSpec) -> Receipt:
         seconds=phases.seconds,
         peak_memory=phases.peak_memory,
         versions=versions(),
-        device=str(first.device),
+        device=str(device),
         dtype=str(first.dtype).removeprefix("torch."),
         unprunable=unprunable,
     )
@@ -70,7 +71,7 @@ def _reach(model: nn.Module) -> tuple[Targets | None, str | None]:
     except PruneError as error:
         return None, str(error)
     try:
-        require_finite(targets.weights())
+        require_finite(targets.opened())
     except PruneError as error:
         return targets, str(error)
     return targets, None

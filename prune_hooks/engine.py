@@ -10,6 +10,7 @@ from tqdm import tqdm
 
 from prune_hooks.capture import Batch
 from prune_hooks.errors import PruneError
+from prune_hooks.precision import Precision
 from prune_hooks.registry import Group, Method, Outcome
 from prune_hooks.reuse import Reuse
 from prune_hooks.sequential import prune_block
@@ -46,12 +47,18 @@ def prune_without_inputs(method: Method, spec: PruneSpec, targets: Targets, shar
                 f"method {method.name!r} compares the whole model, but allocation {spec.allocation!r} gives blocks "
                 "different sparsities: expected allocation=uniform"
             )
+        if targets.offloaded:
+            raise PruneError(
+                f"method {method.name!r} compares the whole model, part of which is offloaded: expected all weights in "
+                "memory; use method=magnitude, or load the model without offloading"
+            )
         group = targets.weights()
         done.note(method, group, method.prune(Group(group, None, shares[0], spec.kept, spec.prune_seed)))
         return done
     for block, share in zip(targets.blocks, shares, strict=True):
-        for weight in block.weights():
-            done.note(method, (weight,), method.prune(Group((weight,), None, share, spec.kept, spec.prune_seed)))
+        with block.opened(write=True):
+            for weight in block.weights():
+                done.note(method, (weight,), method.prune(Group((weight,), None, share, spec.kept, spec.prune_seed)))
     return done
 
 
@@ -62,20 +69,24 @@ def prune_along_walk(
     targets: Targets,
     shares: Sequence[float],
     batches: Sequence[Batch],
+    precision: Precision,
     progress: bool,
     reuse: Reuse | None = None,
 ) -> Done:
     """Prunes block by block with the statistics of each weight's inputs."""
     done = Done()
-    steps = walk(model, targets, batches)
+    steps = walk(model, targets, batches, precision)
     for step in tqdm(steps, "pruning", len(targets.blocks), unit="block", disable=not progress):
         share = shares[step.index]
 
         def prune(group: tuple[Weight, ...], statistics: Statistics, share: float = share) -> None:
             done.note(method, group, method.prune(Group(group, statistics, share, spec.kept, spec.prune_seed)))
+            precision.settle(group)
             if statistics.starved:
                 done.starved.update(group)
 
-        kept = reuse.first_block(spec, method.needs, step.block, batches) if reuse and step.index == 0 else None
-        prune_block(step, method.needs, spec.sequential, prune, kept)
+        with step.block.opened(write=True):
+            kept = reuse.first_block(spec, method.needs, step.block, batches) if reuse and step.index == 0 else None
+            with precision.at_hand(step.block):
+                prune_block(step, method.needs, spec.sequential, prune, kept)
     return done

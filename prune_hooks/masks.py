@@ -29,7 +29,7 @@ def matrix_mask(score: torch.Tensor, sparsity: float) -> torch.Tensor:
     count = removed(score.numel(), sparsity)
     if 0 < count < score.numel():
         # A rank does not depend on the order of what is ranked: read as it lies in memory.
-        mask = score <= _of_rank((score if score.stride(1) == 1 else score.T).reshape(1, -1), count)
+        mask = score <= of_rank((score if score.stride(1) == 1 else score.T).reshape(1, -1), count)
         if int(mask.count_nonzero()) == count:
             return mask
     return lowest(score.reshape(1, -1), count).reshape(score.shape)
@@ -53,7 +53,7 @@ def lowest(score: torch.Tensor, count: int) -> torch.Tensor:
         return torch.zeros_like(score, dtype=torch.bool)
     if count >= score.shape[1]:
         return torch.ones_like(score, dtype=torch.bool)
-    limit = _of_rank(score, count)
+    limit = of_rank(score, count)
     mask = score <= limit
     surplus = mask.count_nonzero(dim=1) > count
     if surplus.any():
@@ -64,7 +64,7 @@ def lowest(score: torch.Tensor, count: int) -> torch.Tensor:
     return mask
 
 
-def _of_rank(score: torch.Tensor, count: int) -> torch.Tensor:
+def of_rank(score: torch.Tensor, count: int) -> torch.Tensor:
     """Returns the `count`-th lowest value of every row of `score` (rows, n) as (rows, 1).
 
     On the CPU by NumPy's selection, which is vectorised: ten times as fast as kthvalue there.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ import transformers
 from torch import nn
 
 from prune_hooks import __version__
+from prune_hooks.offload import find_slots
 from prune_hooks.targets import Weight
 
 SCHEMA = 1
@@ -56,7 +57,8 @@ class Receipt:
     """Matrices in blocks that stay dense (routers, unknown layers): name -> elements."""
     weights: tuple[WeightRecord, ...]
     calibration: dict[str, Any] | None
-    """Source, digest, rows, length, tokens per language, passage hashes, batch rows; None if the method needs none."""
+    """Source, digest, rows, length, tokens per language, passage hashes, batch rows, forward dtype; None if the
+    method needs none."""
     weights_sha256: str
     """SHA-256 over names, shapes, dtypes and bytes of the reached matrices; if none could be reached, over all of the
     model's tensors."""
@@ -111,7 +113,9 @@ class Receipt:
             return "none needed"
         c = self.calibration
         shares = ", ".join(f"{language} {count}" for language, count in c["tokens_per_language"].items())
-        return f"{c['source']}: {c['rows']} x {c['length']} tokens" + (f" ({shares})" if shares else "")
+        return f"{c['source']}: {c['rows']} x {c['length']} tokens" + (
+            (f" ({shares})" if shares else "") + f", forward in {c['forward_dtype']}"
+        )
 
 
 def _share(value: float | None) -> str:
@@ -139,16 +143,29 @@ def count_zeros(weights: Iterable[Weight]) -> list[int]:
 def whole_model_sparsity(model: nn.Module) -> float | None:
     """Returns the share of exact zeros among all parameters, tied ones counted once; None if it cannot be counted.
 
-    It cannot where there are none, or some are packed or on the meta device.
+    It cannot where there are none, or some are packed or nowhere to be found.
     """
-    parameters = list(model.parameters())
-    if not parameters or not all(is_plain(p) and p.is_floating_point() and p.element_size() > 1 for p in parameters):
-        return None
     total = zeros = 0
-    for parameter in parameters:
+    for parameter in _values(model):
+        if not (is_plain(parameter) and parameter.is_floating_point() and parameter.element_size() > 1):
+            return None
         total += parameter.numel()
         zeros += parameter.numel() - int(torch.count_nonzero(parameter))
-    return zeros / total
+    return zeros / total if total else None
+
+
+def _values(model: nn.Module) -> Iterator[torch.Tensor]:
+    """Yields every parameter once, offloaded ones as they are kept: there tied ones can only be told by their names."""
+    slots = find_slots(model)
+    tied = getattr(model, "all_tied_weights_keys", {}) if slots else {}
+    seen: set[int] = set()
+    for path, module in model.named_modules():
+        for key, parameter in module.named_parameters(recurse=False):
+            if id(parameter) in seen or f"{path}.{key}" in tied:
+                continue
+            seen.add(id(parameter))
+            slot = slots.get((id(module), key))
+            yield slot.read() if slot is not None and parameter.is_meta else parameter
 
 
 def is_plain(tensor: torch.Tensor) -> bool:

@@ -6,7 +6,7 @@ hash that receipts carry.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from torch import nn
 
 from prune_hooks.errors import PruneError
 from prune_hooks.receipt import hash_weights
-from prune_hooks.targets import find_targets
+from prune_hooks.targets import Block, find_targets
 
 RESTORE = ("memory", "shards")
 """Where dense weights come back from: a copy in host memory, or the checkpoint's safetensors files."""
@@ -30,25 +30,24 @@ class DenseWeights:
         """Notes the weights as they are now; copies them to host memory unless they can be read again.
 
         Args:
-            model: with dense weights.
+            model: with dense weights; accelerate may keep some of them off the device.
             read: parameter name -> the same tensor, on the CPU; None keeps a copy of each.
 
         Raises:
             PruneError: as `find_targets`; or if `read` does not give a parameter's very bits.
         """
-        weights = find_targets(model).weights()
-        wanted = {id(weight.parameter) for weight in weights}
-        self._weights = weights
-        self._parameters = {name: p for name, p in model.named_parameters() if id(p) in wanted}
-        self.digest = hash_weights(weights)
+        self._targets = find_targets(model)
+        self.digest = hash_weights(self._targets.opened())
         """SHA-256 of the dense weights, as in a receipt's `weights_sha256`."""
-        if read is None:
-            copies = {name: p.detach().to("cpu", copy=True) for name, p in self._parameters.items()}
-            read = copies.__getitem__
-        else:
-            for name, parameter in self._parameters.items():
-                _require_same(name, parameter, read(name))
-        self._read = read
+        copies: dict[str, torch.Tensor] = {}
+        for block in self._targets.blocks:
+            with block.opened():
+                for name, parameter in _parameters(block):
+                    if read is None:
+                        copies[name] = parameter.detach().to("cpu", copy=True)
+                    else:
+                        _require_same(name, parameter, read(name))
+        self._read = read or copies.__getitem__
 
     @torch.no_grad()
     def restore(self) -> None:
@@ -57,14 +56,22 @@ class DenseWeights:
         Raises:
             PruneError: if the result is not what was noted (files that changed meanwhile, memory at fault).
         """
-        for name, parameter in self._parameters.items():
-            parameter.copy_(self._read(name))
-        found = hash_weights(self._weights)
+        for block in self._targets.blocks:
+            with block.opened(write=True):
+                for name, parameter in _parameters(block):
+                    parameter.copy_(self._read(name))
+        found = hash_weights(self._targets.opened())
         if found != self.digest:
             raise PruneError(
                 f"the restored weights have SHA-256 {found[:16]}: expected {self.digest[:16]}, that of the dense "
                 "model; load it anew, and leave its files alone while it is in use"
             )
+
+
+def _parameters(block: Block) -> Iterator[tuple[str, nn.Parameter]]:
+    """Yields each parameter that holds prunable weights, by its name in the model."""
+    named = {weight.name.partition("[")[0]: weight.parameter for weight in block.weights()}
+    yield from named.items()
 
 
 def shard_reader(model: nn.Module, files: Mapping[str, Path]) -> Read:

@@ -7,11 +7,13 @@ pruned weight. Several batches go in step: each halts before the weight until al
 "block": the published protocol. One forward collects the statistics of the whole dense block, all is pruned, and a
 second forward makes the next block's inputs.
 
-Weights that read the same input tensor share one statistic, hence one Hessian and one factorisation.
+Weights that read the same input tensor share one statistic, hence one Hessian and one factorisation, and are handed
+over as one group.
 """
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,6 +23,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from prune_hooks.errors import PruneError
 from prune_hooks.fused import expert_inputs, is_experts
 from prune_hooks.lanes import Lane
 from prune_hooks.reuse import FirstBlock
@@ -68,41 +71,37 @@ def _published(step: Step, needs: Needs, prune: Prune, kept: FirstBlock | None) 
             collected.end_batch()
         if kept is not None:
             collected.leave(kept)
-    for point in step.block.points:
-        for stage in point.stages:
-            collected.prune(stage, prune)
+    collected.prune(step.block, prune)
     for batch in step.batches:
         step.advance(batch)
 
 
 def _in_step(step: Step, needs: Needs, prune: Prune, kept: FirstBlock | None) -> None:
-    pruned: set[HookPoint] = set()
-    last = _Shared(kept)
+    turns = _Turns(step, needs, prune, kept)
     if len(step.batches) == 1:
 
         def handle(point: HookPoint, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            if point not in pruned:
-                pruned.add(point)
-                _prune_point([_Meeting(point, args, kwargs)], needs, prune, last)
+            if turns.awaits(point, args):
+                turns.prune([_Meeting(point, args, kwargs)])
 
         with _hooked(step, handle):
             step.advance(0)
     else:
-        _in_lanes(step, needs, prune, pruned, last)
+        _in_lanes(step, turns)
     for point in step.block.points:
-        if point not in pruned:
+        if point not in turns.pruned:
             for stage in point.stages:
                 for group in stage.groups:
                     prune(group, _new(group, needs))
 
 
-def _in_lanes(step: Step, needs: Needs, prune: Prune, pruned: set[HookPoint], last: _Shared) -> None:
+def _in_lanes(step: Step, turns: _Turns) -> None:
     order = {point: number for number, point in enumerate(step.block.points)}
     lanes: list[Lane[_Meeting]] = [Lane(partial(step.advance, batch)) for batch in step.batches]
     running = lanes[0]
 
     def halt(point: HookPoint, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if point not in pruned:
+        if turns.awaits(point, args):
             running.halt(_Meeting(point, args, kwargs))
 
     try:
@@ -112,8 +111,7 @@ def _in_lanes(step: Step, needs: Needs, prune: Prune, pruned: set[HookPoint], la
             while meetings := [lane.meeting for lane in lanes if lane.meeting is not None]:
                 # Lanes wait at different modules only where tokens are routed; the earliest goes first.
                 point = min((meeting.point for meeting in meetings), key=order.__getitem__)
-                _prune_point([meeting for meeting in meetings if meeting.point is point], needs, prune, last)
-                pruned.add(point)
+                turns.prune([meeting for meeting in meetings if meeting.point is point])
                 meetings.clear()
                 for running in lanes:
                     if running.meeting is not None and running.meeting.point is point:
@@ -123,60 +121,72 @@ def _in_lanes(step: Step, needs: Needs, prune: Prune, pruned: set[HookPoint], la
             lane.cancel()
 
 
-class _Shared:
-    """The last statistic taken and the tensors it was taken of, for the weights that read the same."""
+class _Turns:
+    """Prunes a block's modules as they are met, together with those that read the same input."""
 
-    def __init__(self, kept: FirstBlock | None) -> None:
-        self._inputs: list[torch.Tensor] = []
-        self._statistics: Statistics | None = None
+    def __init__(self, step: Step, needs: Needs, prune: Prune, kept: FirstBlock | None) -> None:
+        self.pruned: set[HookPoint] = set()
+        self._together = step.together
+        self._needs = needs
+        self._prune = prune
         self._kept = kept
+        self._ahead: dict[HookPoint, tuple[HookPoint, list[weakref.ref[torch.Tensor]]]] = {}
 
-    def find(self, inputs: list[torch.Tensor]) -> Statistics | None:
-        """Returns the statistic if it was taken of exactly these tensors."""
-        same = len(inputs) == len(self._inputs) and all(a is b for a, b in zip(inputs, self._inputs, strict=True))
-        return self._statistics if same else None
+    def awaits(self, point: HookPoint, args: tuple[Any, ...]) -> bool:
+        """Returns whether a module about to run is still dense.
 
-    def keep(self, inputs: list[torch.Tensor], statistics: Statistics) -> None:
-        """Remembers a statistic instead of the one before."""
-        self._inputs, self._statistics = inputs, statistics
+        Raises:
+            PruneError: if it was pruned along with a module whose input it does not read after all.
+        """
+        if point not in self.pruned:
+            return True
+        if point in self._ahead:
+            first, inputs = self._ahead[point]
+            if all(reference() is not args[0] for reference in inputs):
+                raise PruneError(
+                    f"{point.name} reads another input than {first.name}, with which it shared one in a call of a few "
+                    "tokens: expected the same modules to share on every text; use sequential=block"
+                )
+        return False
 
-    def past_first(self) -> None:
-        """Forgets what is kept: a weight is about to be pruned."""
-        self._kept = None
+    def prune(self, meetings: list[_Meeting]) -> None:
+        """Prunes a module that every batch is about to run, with the inputs of all."""
+        point = meetings[0].point
+        self.pruned.add(point)
+        if is_experts(point.module):
+            self._kept = None
+            self._prune_experts(meetings)
+            return
+        inputs = [meeting.args[0] for meeting in meetings]
+        company = [other for other in self._together.get(point, ()) if other not in self.pruned]
+        for other in company:
+            self._ahead[other] = point, [weakref.ref(tensor) for tensor in inputs]
+        self.pruned.update(company)
+        statistics = self._statistics(point.stages[0], inputs)
+        self._prune(tuple(w for member in (point, *company) for w in member.stages[0].groups[0]), statistics)
 
-    def make(self, stage: Stage, needs: Needs, inputs: list[torch.Tensor]) -> Statistics:
-        """Returns the statistic of a stage's inputs and remembers it; that of a first block's first stage is kept."""
+    def _statistics(self, stage: Stage, inputs: list[torch.Tensor]) -> Statistics:
         kept, self._kept = self._kept, None  # no weight has been pruned before the first stage, and only before that
         if kept is not None and kept.shared:
             (statistics,) = kept.lend(kept.shared[0], inputs[0].device)
-        else:
-            statistics = _new(stage.groups[0], needs)
-            for tensor in inputs:
-                statistics.update(tensor)
-            if kept is not None:
-                kept.keep([stage.name], [statistics])
-        self.keep(inputs, statistics)
+            return statistics
+        statistics = _new(stage.groups[0], self._needs)
+        for tensor in inputs:
+            statistics.update(tensor)
+        if kept is not None:
+            kept.keep([stage.name], [statistics])
         return statistics
 
-
-def _prune_point(meetings: list[_Meeting], needs: Needs, prune: Prune, last: _Shared) -> None:
-    """Prunes a module that every batch is about to run, with the inputs of all."""
-    point = meetings[0].point
-    if not is_experts(point.module):
-        inputs = [meeting.args[0] for meeting in meetings]
-        group = point.stages[0].groups[0]
-        statistics = last.find(inputs) or last.make(point.stages[0], needs, inputs)
-        prune(group, statistics)
-        return
-    last.past_first()
-    for number, stage in enumerate(point.stages):
-        found = [_new(group, needs) for group in stage.groups]
-        for meeting in meetings:
-            routed = _inputs(point, number, meeting.args, meeting.kwargs)
-            for statistics, tensor in zip(found, routed, strict=True):
-                statistics.update(tensor)
-        for group, statistics in zip(stage.groups, found, strict=True):
-            prune(group, statistics)
+    def _prune_experts(self, meetings: list[_Meeting]) -> None:
+        point = meetings[0].point
+        for number, stage in enumerate(point.stages):
+            found = [_new(group, self._needs) for group in stage.groups]
+            for meeting in meetings:
+                routed = _inputs(point, number, meeting.args, meeting.kwargs)
+                for statistics, tensor in zip(found, routed, strict=True):
+                    statistics.update(tensor)
+            for group, statistics in zip(stage.groups, found, strict=True):
+                self._prune(group, statistics)
 
 
 class _Collected:
@@ -223,19 +233,22 @@ class _Collected:
     def take(self, block: Block, kept: FirstBlock) -> bool:
         """Takes what an earlier call has collected of the same block; returns whether there was anything."""
         stages = {stage.name: stage for point in block.points for stage in point.stages}
-        device = block.weights()[0].parameter.device
+        device = block.weights()[0].device
         for shared in kept.shared:
             leader = stages[shared.stages[0]]
             self._statistics[leader] = kept.lend(shared, device)
             self._leader |= {stages[name]: leader for name in shared.stages}
         return bool(kept.shared)
 
-    def prune(self, stage: Stage, prune: Prune) -> None:
-        """Prunes a stage's groups by what was collected; a stage that was never met counts as starved."""
-        leader = self._leader.get(stage, stage)
-        found = self._statistics.get(leader) or [_new(group, self._needs) for group in stage.groups]
-        for group, statistics in zip(stage.groups, found, strict=True):
-            prune(group, statistics)
+    def prune(self, block: Block, prune: Prune) -> None:
+        """Prunes a block by what was collected, letting go of it; a stage that was never met counts as starved."""
+        served: dict[Stage, list[Stage]] = {}
+        for stage in (stage for point in block.points for stage in point.stages):
+            served.setdefault(self._leader.get(stage, stage), []).append(stage)
+        for leader, stages in served.items():
+            found = self._statistics.pop(leader, None) or [_new(group, self._needs) for group in leader.groups]
+            for number, statistics in enumerate(found):
+                prune(tuple(weight for stage in stages for weight in stage.groups[number]), statistics)
 
 
 def _new(group: tuple[Weight, ...], needs: Needs) -> Statistics:

@@ -14,6 +14,7 @@ from prune_hooks.errors import PruneError
 
 UNSTRUCTURED = "unstructured"
 SEQUENTIAL = ("weight", "block")
+CALIBRATION_DTYPES = ("model", "bfloat16", "float32")
 
 
 def parse_pattern(pattern: object) -> tuple[int, int] | None:
@@ -56,6 +57,9 @@ class PruneSpec:
     """Rows of calibration tokens; None: 128, or what the built-in text holds."""
     calibration_length: int | None = None
     """Tokens a row; None: 2,048, or the built-in text's. Never read from the model's configuration."""
+    calibration_dtype: str = "model"
+    """Of the calibration forward: the model's own, "bfloat16" (weights stay as they are), or "float32". Statistics are
+    float32 in any case."""
     sequential: str = "weight"
     """"weight": each weight sees all earlier ones pruned; "block": the published protocol, statistics of the dense
     block."""
@@ -78,6 +82,11 @@ class PruneSpec:
                 raise PruneError(f"{name} is {getattr(self, name)!r}: expected a name")
         if self.sequential not in SEQUENTIAL:
             raise PruneError(f"sequential is {self.sequential!r}: expected {' or '.join(SEQUENTIAL)}")
+        if self.calibration_dtype not in CALIBRATION_DTYPES:
+            raise PruneError(
+                f"calibration_dtype is {self.calibration_dtype!r}: expected {', '.join(CALIBRATION_DTYPES[:-1])} or "
+                f"{CALIBRATION_DTYPES[-1]}"
+            )
         object.__setattr__(self, "calibration_languages", _languages(self.calibration_languages))
         object.__setattr__(self, "calibration", _calibration(self.calibration))
         for name in ("calibration_samples", "calibration_length"):

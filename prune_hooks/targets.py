@@ -8,7 +8,8 @@ as unreached and lowers the coverage. Blocks of image and audio towers are left 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +20,7 @@ from transformers.pytorch_utils import Conv1D
 from prune_hooks.errors import PruneError
 from prune_hooks.finite import all_finite
 from prune_hooks.fused import expert_stages, is_experts, linear_parts
+from prune_hooks.offload import Place, Slot, brought_in, find_slots
 
 ROUTERS = frozenset({"gate", "router", "shared_expert_gate"})
 """Last names of Linear modules that route tokens to experts."""
@@ -32,16 +34,35 @@ class Weight:
 
     name: str
     """Parameter name, with [part] and [expert] where the parameter is fused."""
-    parameter: nn.Parameter
+    module: nn.Module
+    """The module that holds the parameter."""
+    key: str
+    """The parameter's own name in it."""
     transposed: bool = False
     """True if the parameter stores (in, out)."""
     rows: tuple[int, int] | None = None
     """First and last-plus-one output row of this part; None: all."""
     expert: int | None = None
     """Index into the leading dimension of a fused expert tensor; None: the parameter is a matrix."""
+    home: torch.device | None = None
+    """Where an offloaded weight is used; None: it stays where it is."""
+
+    @property
+    def parameter(self) -> nn.Parameter:
+        """The parameter as the module holds it now: on the meta device while it is offloaded."""
+        parameter: nn.Parameter = getattr(self.module, self.key)
+        return parameter
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weight is used."""
+        return self.home or self.parameter.device
 
     def matrix(self) -> torch.Tensor:
-        """Returns the (out, in) view: what is written into it is written into the model."""
+        """Returns the (out, in) view: what is written into it is written into the model.
+
+        An offloaded weight has only a shape, unless its block is brought in (`Targets.opened`).
+        """
         stored = self.parameter.detach()
         if self.expert is not None:
             stored = stored[self.expert]
@@ -85,6 +106,11 @@ class Block:
         """Returns the block's prunable matrices in definition order."""
         return tuple(w for point in self.points for stage in point.stages for group in stage.groups for w in group)
 
+    def opened(self, write: bool = False) -> AbstractContextManager[None]:
+        """Holds an offloaded block in memory for a while; with `write` its prunable weights are written back."""
+        places = {(id(weight.module), weight.key) for weight in self.weights()} if write else ()
+        return brought_in(self.module, places)
+
 
 @dataclass(frozen=True, eq=False)
 class Targets:
@@ -97,6 +123,17 @@ class Targets:
     def weights(self) -> tuple[Weight, ...]:
         """Returns every prunable matrix in model order."""
         return tuple(weight for block in self.blocks for weight in block.weights())
+
+    def opened(self) -> Iterator[Weight]:
+        """Yields every prunable matrix in model order, to be read; an offloaded block is in memory meanwhile."""
+        for block in self.blocks:
+            with block.opened():
+                yield from block.weights()
+
+    @property
+    def offloaded(self) -> bool:
+        """True if some prunable weights are kept off their execution device."""
+        return any(weight.home is not None for weight in self.weights())
 
     @property
     def coverage(self) -> float:
@@ -119,7 +156,7 @@ def find_targets(model: nn.Module) -> Targets:
     """Finds the text blocks of a model and the weights in them.
 
     Raises:
-        PruneError: no blocks; weights that are packed (4-bit, 8-bit, GGUF, float8) or on the meta device, by name.
+        PruneError: no blocks; weights that are packed (4-bit, 8-bit, GGUF, float8) or nowhere to be found, by name.
     """
     blocks: list[Block] = []
     unreached: dict[str, int] = {}
@@ -128,8 +165,9 @@ def find_targets(model: nn.Module) -> Targets:
     for stack, modules in _stacks(model):
         for index, module in enumerate(modules):
             name = f"{stack}.{index}"
-            _refuse_unprunable(name, module)
-            points = tuple(point for point in _points(name, module) if id(point.module) not in seen)
+            slots = find_slots(module)
+            _refuse_unprunable(name, module, slots)
+            points = tuple(point for point in _points(name, module, slots) if id(point.module) not in seen)
             seen |= {id(point.module) for point in points}
             blocks.append(Block(name, module, stack, points))
             reached |= {id(weight.parameter) for weight in blocks[-1].weights()}
@@ -169,7 +207,7 @@ def _stacks(model: nn.Module) -> Iterator[tuple[str, nn.ModuleList]]:
             yield name, module
 
 
-def _points(block: str, module: nn.Module) -> Iterator[HookPoint]:
+def _points(block: str, module: nn.Module, slots: Mapping[Place, Slot]) -> Iterator[HookPoint]:
     leaf: Any
     for path, leaf in module.named_modules():
         name = f"{block}.{path}" if path else block
@@ -180,9 +218,9 @@ def _points(block: str, module: nn.Module) -> Iterator[HookPoint]:
             owner = module.get_submodule(path.rpartition(".")[0])
             width = leaf.weight.shape[1 if transposed else 0]
             parts = linear_parts(path.rsplit(".", 1)[-1], owner, leaf, width)
-            stored: Any = leaf.weight
+            home = _home(leaf, "weight", slots)
             group = tuple(
-                Weight(f"{name}.weight{f'[{label}]' if label else ''}", stored, transposed, rows)
+                Weight(f"{name}.weight{f'[{label}]' if label else ''}", leaf, "weight", transposed, rows, home=home)
                 for label, rows in parts
             )
             yield HookPoint(name, leaf, (Stage((group,)),))
@@ -194,10 +232,12 @@ def _points(block: str, module: nn.Module) -> Iterator[HookPoint]:
                     tuple(
                         Weight(
                             f"{name}.{parameter_name}[{expert}]{f'[{label}]' if label else ''}",
-                            parameter,
+                            leaf,
+                            parameter_name,
                             bool(leaf.is_transposed),
                             rows,
                             expert,
+                            _home(leaf, parameter_name, slots),
                         )
                         for label, rows in parts
                     )
@@ -207,14 +247,22 @@ def _points(block: str, module: nn.Module) -> Iterator[HookPoint]:
             yield HookPoint(name, leaf, tuple(stages))
 
 
-def _refuse_unprunable(block: str, module: nn.Module) -> None:
+def _home(module: nn.Module, key: str, slots: Mapping[Place, Slot]) -> torch.device | None:
+    slot = slots.get((id(module), key))
+    if slot is None:
+        return None
+    slot.require_writable()
+    return slot.device
+
+
+def _refuse_unprunable(block: str, module: nn.Module, slots: Mapping[Place, Slot]) -> None:
     for path, leaf in module.named_modules():
         for key, tensor in [*leaf.named_parameters(recurse=False), *leaf.named_buffers(recurse=False)]:
             where = f"{block}.{path}.{key}"
-            if tensor.is_meta:
+            if tensor.is_meta and (id(leaf), key) not in slots:
                 raise PruneError(
-                    f"{where} is on the meta device (offloaded or never loaded): expected weights in memory; load the "
-                    "model without offloading, on one device"
+                    f"{where} is on the meta device (never loaded, or offloaded otherwise than by accelerate's hooks): "
+                    "expected weights in memory or behind device_map; load the model with from_pretrained"
                 )
             weight_like = isinstance(tensor, nn.Parameter) or "weight" in key
             plain = type(tensor.data) is torch.Tensor

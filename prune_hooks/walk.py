@@ -14,6 +14,9 @@ import torch
 from torch import nn
 
 from prune_hooks.capture import Batch, Call, Pool, Wiring, capture_calls, hidden_of, learn_wiring, with_hidden
+from prune_hooks.offload import first_device
+from prune_hooks.precision import Precision
+from prune_hooks.sharing import Together, watch_inputs
 from prune_hooks.targets import Block, Targets
 
 _PROBE_ROWS, _PROBE_TOKENS = 1, 4
@@ -31,14 +34,19 @@ class Step:
         extras: list[tuple[Any, ...]],
         calls: list[Call],
         wiring: Wiring,
+        together: Together,
+        precision: Precision,
     ) -> None:
         self.index = index
         """Position among all blocks of the model."""
+        self.together = together
+        """Which of the block's modules read the same input."""
         self.block = block
         self._hidden = hidden
         self._extras = extras
         self._calls = calls
         self._wiring = wiring
+        self._precision = precision
 
     @property
     def batches(self) -> range:
@@ -60,7 +68,7 @@ class Step:
         return self._hidden[batch]
 
     def _forward(self, batch: int) -> Any:
-        call = with_hidden(self._calls[batch], self._hidden[batch])
+        call = self._precision.call(with_hidden(self._calls[batch], self._hidden[batch]))
         args, kwargs = list(call.args), dict(call.kwargs)
         for slot, position in self._wiring.threaded.items():
             value = self._extras[batch][position - 1]
@@ -68,23 +76,29 @@ class Step:
                 args[slot] = value
             else:
                 kwargs[slot] = value
-        return self.block.module(*args, **kwargs)
+        with self._precision.forward():
+            return self.block.module(*args, **kwargs)
 
 
-def walk(model: nn.Module, targets: Targets, batches: Sequence[Batch]) -> Iterator[Step]:
+def walk(
+    model: nn.Module, targets: Targets, batches: Sequence[Batch], precision: Precision | None = None
+) -> Iterator[Step]:
     """Yields every block in order; whoever takes a step must `advance` each batch before the next.
 
     Args:
         model: in evaluation mode.
         targets: its blocks.
         batches: the model's inputs, moved to its first device here.
+        precision: of the blocks' forwards; None: as the model is.
     """
-    device = next(model.parameters()).device
+    device = first_device(model)
+    precision = precision or Precision("model", targets.weights()[0].parameter.dtype, device)
     batches = [{key: value.to(device) for key, value in batch.items()} for batch in batches]
     stacks = [list(blocks) for _, blocks in groupby(targets.blocks, key=lambda block: block.stack)]
     modules = [[block.module for block in stack] for stack in stacks]
     probe = {key: value[:_PROBE_ROWS, :_PROBE_TOKENS] for key, value in batches[0].items()}
-    wirings = learn_wiring(model, modules, probe)
+    with watch_inputs(targets.blocks) as together:
+        wirings = learn_wiring(model, modules, probe)
     outputs: list[list[torch.Tensor]] = []
     index = 0
     for number, stack in enumerate(stacks):
@@ -93,7 +107,7 @@ def walk(model: nn.Module, targets: Targets, batches: Sequence[Batch]) -> Iterat
         pool = Pool()
         for position, batch in enumerate(batches):
             finished = [
-                (module, wiring, outputs[earlier][position])
+                (module, wiring, precision.handed_on(outputs[earlier][position]))
                 for earlier in range(number)
                 for module, wiring in zip(modules[earlier], wirings[earlier], strict=True)
             ]
@@ -103,6 +117,6 @@ def walk(model: nn.Module, targets: Targets, batches: Sequence[Batch]) -> Iterat
         extras: list[tuple[Any, ...]] = [()] * len(batches)
         for position, block in enumerate(stack):
             here = [taken[position] for taken in calls]
-            yield Step(index, block, hidden, extras, here, wirings[number][position])
+            yield Step(index, block, hidden, extras, here, wirings[number][position], together, precision)
             index += 1
         outputs.append(hidden)

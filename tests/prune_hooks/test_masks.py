@@ -45,6 +45,38 @@ def test_masks_equal_a_stable_sort(rows: int, columns: int, sparsity: float, lev
     assert torch.equal(masks.matrix_mask(score, sparsity), _stable(score.reshape(1, -1), total).reshape(score.shape))
 
 
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 6), st.integers(1, 40), st.floats(0, 0.99), st.integers(0, 3), st.integers(0, 999))
+def test_masks_do_not_depend_on_how_scores_lie_in_memory(
+    rows: int, columns: int, sparsity: float, levels: int, seed: int
+) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    plain = torch.rand((rows, columns), generator=generator)
+    if levels:
+        plain = (plain * levels).round()  # many ties, zeros among them
+    wide = torch.rand((rows + 2, columns + 3), generator=generator)
+    wide[1:-1, 2:-1] = plain
+    tall = torch.empty((columns, rows + 4))
+    tall[:, 3:-1] = plain.T
+    for score in (plain.T.contiguous().T, wide[1:-1, 2:-1], tall[:, 3:-1].T):
+        assert torch.equal(masks.row_mask(score, sparsity), masks.row_mask(plain, sparsity))
+        assert torch.equal(masks.matrix_mask(score, sparsity), masks.matrix_mask(plain, sparsity))
+    count, total = masks.removed(columns, sparsity), masks.removed(plain.numel(), sparsity)
+    assert torch.equal(masks.row_mask(plain, sparsity), _stable(plain, count))
+    assert torch.equal(masks.matrix_mask(plain, sparsity).reshape(1, -1), _stable(plain.reshape(1, -1), total))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 5), st.integers(2, 30), st.floats(0.05, 0.95), st.booleans(), st.integers(0, 999))
+def test_both_ways_to_a_rank_agree(rows: int, columns: int, share: float, tied: bool, seed: int) -> None:
+    score = torch.rand((rows, columns), generator=torch.Generator().manual_seed(seed))
+    if tied:
+        score = (score * 3).round()
+    count = max(1, int(columns * share))
+    assert torch.equal(masks.of_rank(score, count), score.kthvalue(count, dim=1, keepdim=True).values)
+    assert torch.equal(masks.of_rank(score.bfloat16(), count), masks.of_rank(score.bfloat16().float(), count))
+
+
 @settings(max_examples=40, deadline=None)
 @given(st.integers(1, 4), st.integers(2, 8), st.integers(1, 4), st.integers(0, 999))
 def test_runs_equal_a_stable_sort(runs: int, run: int, levels: int, seed: int) -> None:

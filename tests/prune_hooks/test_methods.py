@@ -14,7 +14,9 @@ from prune_hooks.targets import Weight
 
 
 def _weight(values: torch.Tensor, name: str = "w") -> Weight:
-    return Weight(name, nn.Parameter(values.clone(), requires_grad=False))
+    holder = nn.Module()
+    holder.weight = nn.Parameter(values.clone(), requires_grad=False)
+    return Weight(name, holder, "weight")
 
 
 def _statistics(x: torch.Tensor, needs: Needs = Needs.HESSIAN) -> Statistics:
@@ -121,6 +123,22 @@ def test_sparsegpt_reports_the_damping_it_needed(monkeypatch: pytest.MonkeyPatch
     assert sparsegpt.prune(_group(_weight(weight), x=x))[0].damping == 0.01
     monkeypatch.setattr("prune_hooks.methods.sparsegpt.DAMPING", 1e-9)
     assert sparsegpt.prune(_group(_weight(weight), x=x))[0].damping == pytest.approx(1e-7)
+
+
+@pytest.mark.parametrize(("sparsity", "kept"), [(0.5, None), (0.37, None), (0.5, (2, 4))])
+def test_matrices_solved_side_by_side_are_those_solved_alone(sparsity: float, kept: tuple[int, int] | None) -> None:
+    x = torch.randn(900, 200) @ (torch.randn(200, 200) * 0.1 + torch.eye(200))
+    matrices = [scale * torch.randn(rows, 200) for rows, scale in ((24, 1.0), (8, 30.0), (16, 0.01))]
+    matrices[1][:, ::3] = 0  # ties
+    together, alone = [_weight(m) for m in matrices], [_weight(m) for m in matrices]
+    outcomes = sparsegpt.prune(_group(*together, x=x, sparsity=sparsity, kept=kept))
+    for weight, single, outcome in zip(together, alone, outcomes, strict=True):
+        assert sparsegpt.prune(_group(single, x=x, sparsity=sparsity, kept=kept)) == [outcome]
+        assert torch.equal(weight.matrix() == 0, single.matrix() == 0)
+        torch.testing.assert_close(weight.matrix(), single.matrix(), rtol=1e-4, atol=1e-5)
+    if kept is None:
+        # A threshold of its own: each matrix loses its share, however large the others' weights are.
+        assert [o.masked for o in outcomes] == [int(r * 128 * sparsity) + int(r * 72 * sparsity) for r in (24, 8, 16)]
 
 
 def test_sparsegpt_clears_dead_columns() -> None:

@@ -9,7 +9,7 @@ from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
 
 from prune_hooks import PruneError, PruneSpec, get_method, prune
 from prune_hooks.restore import DenseWeights, shard_files, shard_reader
-from tests.families import FAMILIES, build, save_tiny, tiny_tokenizer
+from tests.families import FAMILIES, build, save_tiny, tiny_tokenizer, token_rows
 
 SPEC = PruneSpec(method="magnitude_global", sparsity=0.7)
 
@@ -96,3 +96,22 @@ def test_a_method_that_says_so_gives_the_same_weights_under_every_seed(method: s
         spec = PruneSpec(method=method, prune_seed=seed, calibration_samples=4, calibration_length=16)
         hashes.add(prune(model, tiny_tokenizer(), spec, progress=False).weights_sha256)
     assert len(hashes) == (2 if get_method(method).seeded else 1)
+
+
+@pytest.mark.parametrize("source", ["memory", "shards"])
+def test_weights_that_are_kept_off_the_device_come_back_too(source: str, tmp_path: Path) -> None:
+    folder = save_tiny("llama", tmp_path / "model")
+    places = {"model.embed_tokens": "cpu", "model.norm": "cpu", "model.rotary_emb": "cpu", "lm_head": "cpu"}
+    places |= {"model.layers.0": "cpu", "model.layers.1": "disk", "model.layers.2": "disk"}
+    model = loaded("llama", folder, device_map=places, offload_folder=str(tmp_path / "off"))
+    rows = token_rows()
+    with torch.no_grad():
+        before = model(rows).logits
+    reader = shard_reader(model, shard_files(str(folder))) if source == "shards" else None
+    dense = DenseWeights(model, reader)
+    prune(model, None, PruneSpec(method="magnitude", sparsity=0.7), progress=False)
+    with torch.no_grad():
+        assert not torch.equal(model(rows).logits, before)
+    dense.restore()
+    with torch.no_grad():
+        assert torch.equal(model(rows).logits, before)

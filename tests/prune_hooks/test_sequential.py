@@ -57,22 +57,67 @@ def test_several_batches_see_what_one_batch_sees(family: str) -> None:
             torch.testing.assert_close(many[names].mean_square(), statistics.mean_square(), rtol=1e-4, atol=1e-6)
 
 
+def _groups(met: MEETINGS, block: str) -> set[frozenset[str]]:
+    return {
+        frozenset(n.removeprefix(block).removesuffix(".weight") for n in names) for names, _ in met if block in names[0]
+    }
+
+
 @pytest.mark.parametrize("sequential", ["weight", "block"])
 @pytest.mark.parametrize("batch_rows", [6, 4])
-def test_weights_that_read_one_input_share_one_statistic(sequential: str, batch_rows: int) -> None:
-    met = {names[0].split("layers.0.")[-1]: s for names, s in _visit(build("llama"), sequential, batch_rows)[:7]}
-    q, k, v = (met[f"self_attn.{name}_proj.weight"] for name in "qkv")
-    assert q is k is v
-    assert met["mlp.gate_proj.weight"] is met["mlp.up_proj.weight"]
-    assert len({id(s) for s in met.values()}) == 4
+def test_weights_that_read_one_input_are_one_group(sequential: str, batch_rows: int) -> None:
+    for family in ("llama", "gemma3", "qwen3_hybrid", "mistral"):
+        assert _groups(_visit(build(family), sequential, batch_rows), "model.layers.1.") == {
+            frozenset({"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"}),
+            frozenset({"self_attn.o_proj"}),
+            frozenset({"mlp.gate_proj", "mlp.up_proj"}),
+            frozenset({"mlp.down_proj"}),
+        }
+    assert _groups(_visit(build("opt"), sequential, batch_rows), "model.decoder.layers.0.") == {
+        frozenset({"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"}),
+        frozenset({"self_attn.out_proj"}),
+        frozenset({"fc1"}),
+        frozenset({"fc2"}),
+    }
 
 
+@pytest.mark.parametrize("sequential", ["weight", "block"])
 @pytest.mark.parametrize("batch_rows", [6, 4])
-def test_cross_attention_keys_read_the_encoder_not_the_query_input(batch_rows: int) -> None:
-    met = {names[0]: s for names, s in _visit(build("t5"), "weight", batch_rows)}
-    q, k, v = (met[f"decoder.block.1.layer.1.EncDecAttention.{name}.weight"] for name in "qkv")
-    assert k is v
-    assert q is not k
+def test_cross_attention_keys_read_the_encoder_not_the_query_input(sequential: str, batch_rows: int) -> None:
+    assert _groups(_visit(build("t5"), sequential, batch_rows), "decoder.block.1.") == {
+        frozenset({"layer.0.SelfAttention.q", "layer.0.SelfAttention.k", "layer.0.SelfAttention.v"}),
+        frozenset({"layer.0.SelfAttention.o"}),
+        frozenset({"layer.1.EncDecAttention.q"}),
+        frozenset({"layer.1.EncDecAttention.k", "layer.1.EncDecAttention.v"}),
+        frozenset({"layer.1.EncDecAttention.o"}),
+        frozenset({"layer.2.DenseReluDense.wi_0", "layer.2.DenseReluDense.wi_1"}),
+        frozenset({"layer.2.DenseReluDense.wo"}),
+    }
+
+
+@pytest.mark.parametrize("batch_rows", [6, 2])
+def test_sharing_that_holds_for_a_few_tokens_alone_is_an_error(batch_rows: int) -> None:
+    model = build("llama")
+    mlp = model.model.layers[1].mlp
+
+    def forward(x: torch.Tensor) -> torch.Tensor:
+        other = x if x.shape[1] <= 4 else x + 1
+        return mlp.down_proj(mlp.act_fn(mlp.gate_proj(x)) * mlp.up_proj(other))
+
+    mlp.forward = forward
+    assert _visit(build("llama"), "weight", batch_rows)
+    with pytest.raises(PruneError, match=r"1\.mlp\.up_proj reads another input than .*gate_proj.*sequential=block"):
+        _visit(model, "weight", batch_rows)
+    assert _groups(_visit(model, "block", batch_rows), "model.layers.1.mlp.") == {
+        frozenset({name}) for name in ("gate_proj", "up_proj", "down_proj")
+    }
+
+
+def test_a_module_called_twice_is_in_no_company() -> None:
+    model = build("llama")
+    mlp = model.model.layers[1].mlp
+    mlp.forward = lambda x: mlp.down_proj(mlp.gate_proj(x) * mlp.gate_proj(x / 2) * mlp.up_proj(x))
+    assert frozenset({"gate_proj"}) in _groups(_visit(model, "weight", 6), "model.layers.1.mlp.")
 
 
 def _inputs_of(model: Any, layer: nn.Module) -> torch.Tensor:

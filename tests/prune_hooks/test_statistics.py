@@ -1,7 +1,11 @@
+import weakref
+
 import pytest
 import torch
 
 from prune_hooks import PruneError
+from prune_hooks import statistics as statistics_module
+from prune_hooks.finite import all_finite
 from prune_hooks.statistics import Needs, Statistics
 
 CPU = torch.device("cpu")
@@ -93,3 +97,41 @@ def test_no_tokens_leave_the_magnitude_alone() -> None:
 def test_sums_are_float32_for_bfloat16_inputs() -> None:
     x = (torch.randn(300, 4) + 3).bfloat16()
     torch.testing.assert_close(_collected(x, needs=Needs.NORMS).mean_square(), x.double().square().mean(0).float())
+
+
+@pytest.mark.parametrize("width", [5, 256, 700])
+def test_factor_of_any_width_squares_to_the_inverse(width: int) -> None:
+    # 256 is inverted by one solve, 700 half by half down to 175.
+    x = torch.randn(3 * width, width)
+    hessian = (x.T @ x / width).double() + torch.eye(width).double()
+    factor = statistics_module._inverse_upper(hessian.triu().float())
+    assert factor is not None
+    assert torch.equal(factor, factor.triu())
+    torch.testing.assert_close((factor.T @ factor).double(), torch.linalg.inv(hessian), atol=1e-5, rtol=1e-3)
+
+
+def test_what_is_not_positive_definite_has_no_factor() -> None:
+    assert statistics_module._inverse_upper(torch.tensor([[1.0, 2.0], [2.0, 1.0]])) is None
+
+
+def test_the_hessian_is_not_copied_to_be_factorised() -> None:
+    statistics = _collected(torch.randn(50, 6))
+    held = weakref.ref(statistics._products)
+    statistics.inverse_factor(0.01, 1.0)
+    assert held() is None
+
+
+@pytest.mark.parametrize("tokens", [1, 255, 256, 257, 1000])
+def test_norms_in_steps_are_the_plain_sum(tokens: int) -> None:
+    x = torch.randn(tokens, 33)
+    torch.testing.assert_close(_collected(x, needs=Needs.NORMS).mean_square(), x.square().mean(0))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_all_finite(dtype: torch.dtype) -> None:
+    tensor = torch.randn(4, 5).to(dtype)
+    assert all_finite(tensor)
+    assert all_finite(torch.empty(0, 3, dtype=dtype))
+    for bad in (float("nan"), float("inf"), float("-inf")):
+        tensor[2, 1] = bad
+        assert not all_finite(tensor)
