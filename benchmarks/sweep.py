@@ -89,7 +89,8 @@ def run(words: list[str], out: Path) -> Turn:
     started = time.perf_counter()
     command = [sys.executable, __file__, "--child", *words, str(out)]
     out.mkdir(parents=True)
-    with (out.parent / f"{out.name}.log").open("w") as log:
+    logged = out.parent / f"{out.name}.log"
+    with logged.open("w") as log:
         process = os.posix_spawn(
             command[0],
             command,
@@ -98,7 +99,10 @@ def run(words: list[str], out: Path) -> Turn:
         )
         _, status, used = os.wait4(process, 0)
     if status:
-        raise SystemExit(f"{' '.join(words)} ended with {os.waitstatus_to_exitcode(status)}: see {log.name}")
+        print(logged.read_text(errors="replace")[-3000:], file=sys.stderr)
+        raise SystemExit(
+            f"{' '.join(words)} ended with {os.waitstatus_to_exitcode(status)}: its last words stand above"
+        )
     return Turn(time.perf_counter() - started, used.ru_utime + used.ru_stime, peak_mb(used), phases(out))
 
 
