@@ -102,6 +102,7 @@ BASE = PruneSpec(method="sparsegpt", calibration=ROWS)
 OTHERS = {
     "calibration": replace(BASE, calibration=ROWS + 1),
     "length": replace(BASE, calibration=ROWS[:, :20]),
+    "dtype of the forward": replace(BASE, calibration_dtype="bfloat16"),
     "order": replace(BASE, sequential="block"),
     "needs": replace(BASE, method="wanda"),
     "method": replace(BASE, method="hessian_diagonal"),
