@@ -81,10 +81,10 @@ def _kind(tokenizer: Any) -> tuple[str | None, bool]:
     """Return the kind of a tokenizer's decoder, and whether it strips what it decodes."""
     if getattr(tokenizer, "clean_up_tokenization_spaces", False):
         return None, False  # puts an apostrophe where no token has one
-    core = getattr(tokenizer, "backend_tokenizer", None)
-    decoder = json.loads(core.to_str()).get("decoder") if core is not None and hasattr(core, "to_str") else None
-    if not decoder:
+    inner = getattr(getattr(tokenizer, "backend_tokenizer", None), "decoder", None)
+    if inner is None:
         return None, False
+    decoder = json.loads(inner.__getstate__())  # what it is saved as; the whole tokenizer takes a second to write out
     steps = decoder["decoders"] if decoder["type"] == "Sequence" else [decoder]
     names = [step["type"] for step in steps]
     if names == ["ByteLevel"]:
