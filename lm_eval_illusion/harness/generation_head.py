@@ -27,7 +27,7 @@ def turned_head(model: Any) -> Iterator[None]:
         model: A transformers model.
     """
     head = model.get_output_embeddings() if hasattr(model, "get_output_embeddings") else None
-    own = vars(head) if type(head) is nn.Linear else {"forward": None}
+    own: dict[str, Any] = vars(head) if type(head) is nn.Linear else {"forward": None}
     if "forward" in own or "_old_forward" in own or not _is_slow(head.weight):
         yield  # not plain, or accelerate brings its weight in
         return
