@@ -4,10 +4,9 @@
 
 Both sides get the very same `generate_until` requests of a plain task: the questions of TyDi QA with --data, else the
 shipped ones; greedy, at most 24 new tokens, stop at the newline, batches of 8. Rows as they come, and in the long form
-also those whose prompt has at most 400 tokens alone: one very long row pads a whole batch of stock's. Checked, exit 1 if
-it does not hold: the same texts in float32 at batch size 8, and in bfloat16 at batch size 1 (in bfloat16 a batch's shape
-moves the last bits, and with them some answers, of stock's as of ours: how many is said). Growth, ours alone: items 50
-to 800.
+those of at most 400 tokens alone too: one very long row pads a whole batch of stock's. Checked, exit 1 if it does not
+hold: the same texts in float32 at batch size 8, and in bfloat16 at batch size 1 (in bfloat16 a batch's shape moves the
+last bits, and with them some answers, of stock's as of ours: how many is said). Growth, ours alone: items 50 to 800.
 """
 
 from __future__ import annotations
