@@ -4,12 +4,18 @@ import copy
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from lm_eval.api.instance import Instance
+from lm_eval.models.huggingface import HFLM
 from transformers import DynamicCache, Qwen3NextConfig, Qwen3NextForCausalLM, StaticCache
 
 from lm_eval_illusion.harness import generation, generation_cache
+from lm_eval_illusion.harness.batching import AUTO_BATCH_TOKENS, batch_rows, like_length
 from lm_eval_illusion.harness.generation_batch import Batch, choose
 from lm_eval_illusion.harness.generation_cache import CannotRunError
 from lm_eval_illusion.harness.generation_head import turned_head, turned_linear
+from lm_eval_illusion.harness.model import PrunedHFLM
 from tests import families
 
 NAN, INF = float("nan"), float("inf")
@@ -132,6 +138,21 @@ def test_a_place_that_becomes_free_is_taken_at_once(steps):
     assert sum(rows >= 3 for rows, _ in steps[4:waiting] if rows > 1) >= 5
 
 
+@given(
+    lengths=st.lists(st.integers(1, 9000), max_size=30).map(lambda found: sorted(found, reverse=True)),
+    batch_size=st.one_of(st.just("auto"), st.integers(1, 9)),
+    fill=st.floats(0, 1),
+)
+def test_batches_hold_every_item_once_and_nothing_much_shorter(lengths, batch_size, fill):
+    batches = list(like_length(range(len(lengths)), lengths, batch_size, 7, least_fill=fill))
+    assert [n for batch in batches for n in batch] == list(range(len(lengths)))
+    for batch in batches:
+        longest, shortest = lengths[batch[0]], lengths[batch[-1]]
+        assert 1 <= len(batch) <= batch_rows(longest, batch_size, 7)
+        assert shortest >= fill * longest
+        assert batch_size != "auto" or len(batch) == 1 or len(batch) * longest <= AUTO_BATCH_TOKENS
+
+
 # ------------------------------------------------------------------ ties and what is not finite
 def test_ties_are_counted_and_nan_is_none_of_them():
     rows = [[1.0, 3.0, 2.0], [3.0, 1.0, 3.0], [NAN, 3.0, 3.0], [-INF, -INF, -INF], [INF, INF, 0.0], [-INF, 2.0, -INF]]
@@ -231,6 +252,19 @@ def linear_attention():
     with torch.random.fork_rng():
         torch.manual_seed(0)
         return Qwen3NextForCausalLM(Qwen3NextConfig(**families._common(**changes))).eval()
+
+
+def test_linear_attention_is_generated_as_stock_hf_with_a_line_of_log(tmp_path, caplog):
+    linear_attention().save_pretrained(tmp_path)
+    families.tiny_tokenizer().save_pretrained(tmp_path)
+    arguments = {"until": ["e"], "do_sample": False, "max_gen_toks": 6}
+    asked = [Instance("generate_until", {}, (text, dict(arguments)), 0) for text in ("The river", "a b c", "x")]
+    stock = HFLM(pretrained=str(tmp_path), device="cpu", batch_size=1)
+    ours = PrunedHFLM(pretrained=str(tmp_path), device="cpu", batch_size=1, method="none")
+    with caplog.at_level("WARNING", logger="lm_eval.illusion"):
+        assert ours.generate_until(asked, True) == stock.generate_until(asked, True)
+    (line,) = [record.message for record in caplog.records if "decode loop" in record.message]
+    assert line.startswith("Qwen3NextForCausalLM: no decode loop, generating as stock hf: its cache has a Linear")
 
 
 def test_states_that_cannot_be_taken_apart_are_refused_by_name():
