@@ -31,7 +31,7 @@ FULL: dict[str, Any] = {
     "sparsities": [0.4, 0.5, 0.6],
     "tasks": ["illusion_mini"],
     "items": 2,
-    "calibration_samples": 32,
+    "calibration_samples": 11,
     "calibration_length": 512,
 }
 SHORT: dict[str, Any] = {
