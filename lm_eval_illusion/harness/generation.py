@@ -16,9 +16,10 @@ from typing import Any
 import torch
 
 from lm_eval_illusion.harness.batching import LEAST_FILL, batch_rows, like_length
-from lm_eval_illusion.harness.generation_batch import Batch, Row, begin
+from lm_eval_illusion.harness.generation_batch import Batch, begin
 from lm_eval_illusion.harness.generation_cache import CannotRunError
 from lm_eval_illusion.harness.generation_head import turned_head
+from lm_eval_illusion.harness.generation_row import Row
 from lm_eval_illusion.harness.generation_stop import Rule
 
 CPU_LEAST_FILL = 0.95

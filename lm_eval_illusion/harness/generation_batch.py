@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -17,7 +16,7 @@ from transformers.utils import ModelOutput
 
 from lm_eval_illusion.harness import generation_cache
 from lm_eval_illusion.harness.generation_cache import CannotRunError
-from lm_eval_illusion.harness.generation_stop import Rule
+from lm_eval_illusion.harness.generation_row import Row, choose
 
 NEUTRAL: dict[str, Any] = {
     "do_sample": False,
@@ -31,43 +30,6 @@ NEUTRAL: dict[str, Any] = {
 
 _MASKS = ("attention_mask", "decoder_attention_mask")
 _POSITIONS = ("position_ids", "decoder_position_ids")
-
-
-@dataclass
-class Row:
-    """One answer in the making."""
-
-    key: int
-    """The caller's number of it."""
-    rule: Rule
-    """When it has ended."""
-    limit: int
-    """Most new tokens."""
-    padding: int
-    """Columns of padding to the left of its prompt."""
-    ends: frozenset[int] = frozenset()
-    """Tokens that end it, besides those that end any answer of the model."""
-    unseen: int = 0
-    """Decoder tokens, the start token included, that the rule never sees."""
-    before: tuple[int, ...] = ()
-    """Decoder tokens of an encoder-decoder that stood before the first new one."""
-    tokens: list[int] = field(default_factory=list)
-    """New tokens so far."""
-    finish: str | None = None
-    """"stop" or "length" once it has ended."""
-    tied: int = 0
-    """Steps whose two highest logits were equal."""
-    non_finite: bool = False
-    """Whether the highest logit of a step was NaN or infinite."""
-
-    def add(self, token: int, ends: frozenset[int]) -> None:
-        """Take one more token, and end where it ends the answer."""
-        self.tokens.append(token)
-        seen = self.tokens[max(0, self.unseen - len(self.before)) :] if self.unseen else self.tokens
-        if token in ends or token in self.ends or self.rule.ended(seen):
-            self.finish = "stop"
-        elif len(self.tokens) >= self.limit:
-            self.finish = "length"
 
 
 class Batch:
@@ -257,20 +219,6 @@ def _begin(model: Any, input_ids: torch.Tensor, *, generation_config: Any, **tol
     told = {name: value for name, value in told.items() if name not in ("logits_processor", "stopping_criteria")}
     ends = generation_config._eos_token_tensor
     return Batch(model, input_ids, told, frozenset(() if ends is None else ends.flatten().tolist()))
-
-
-def choose(logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return the greedy tokens (rows,), which of them share the highest logit, and whether that logit is finite.
-
-    Args:
-        logits: (rows, vocabulary), in the dtype the model computed them in. A NaN anywhere in a row is its highest.
-    """
-    scores = logits.to(torch.float32, copy=True, memory_format=torch.contiguous_format)  # exact: ties stay ties
-    tokens = scores.argmax(-1)
-    highest = scores.gather(-1, tokens[:, None])
-    finite = torch.isfinite(highest[:, 0])
-    scores.scatter_(-1, tokens[:, None], -torch.inf)
-    return tokens, (scores.amax(-1) == highest[:, 0]) & finite, finite
 
 
 def _left(tensor: torch.Tensor, width: int, value: int) -> torch.Tensor:

@@ -27,16 +27,16 @@ def turned_head(model: Any) -> Iterator[None]:
         model: A transformers model.
     """
     head = model.get_output_embeddings() if hasattr(model, "get_output_embeddings") else None
-    own: dict[str, Any] = vars(head) if type(head) is nn.Linear else {"forward": None}
-    if "forward" in own or "_old_forward" in own or not _is_slow(head.weight):
+    if type(head) is not nn.Linear or {"forward", "_old_forward"} & vars(head).keys() or not _is_slow(head.weight):
         yield  # not plain, or accelerate brings its weight in
         return
+    weight, bias, own = head.weight, head.bias, vars(head)
 
     def forward(hidden: torch.Tensor) -> torch.Tensor:
         rows = hidden.numel() // hidden.shape[-1]
         if not FEWEST_ROWS <= rows <= MOST_ROWS or torch.is_autocast_enabled("cpu"):
-            return functional.linear(hidden, head.weight, head.bias)
-        return turned_linear(hidden, head.weight, head.bias)
+            return functional.linear(hidden, weight, bias)
+        return turned_linear(hidden, weight, bias)
 
     own["forward"] = forward
     try:

@@ -12,9 +12,10 @@ from transformers import DynamicCache, Qwen3NextConfig, Qwen3NextForCausalLM, St
 
 from lm_eval_illusion.harness import generation, generation_cache
 from lm_eval_illusion.harness.batching import AUTO_BATCH_TOKENS, batch_rows, like_length
-from lm_eval_illusion.harness.generation_batch import Batch, choose
+from lm_eval_illusion.harness.generation_batch import Batch
 from lm_eval_illusion.harness.generation_cache import CannotRunError
 from lm_eval_illusion.harness.generation_head import turned_head, turned_linear
+from lm_eval_illusion.harness.generation_row import choose
 from lm_eval_illusion.harness.model import PrunedHFLM
 from tests import families
 
