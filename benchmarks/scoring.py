@@ -22,6 +22,8 @@ import pair
 TOKENS = (150, 400)
 TOLERANCE = 1e-3
 SOURCES = {"tydiqa": ("en", "fi", "ru", "ar", "sw"), "xquad": ("en", "de", "zh", "hi")}
+GROWTH = {"options": (2, 4, 8, 16), "passage": (128, 256, 512, 1024, 2048), "items": (50, 100, 200, 400, 800)}
+"""What grows, and through which sizes."""
 Asked = list[tuple[str, list[str]]]
 """Prompts with their options."""
 
@@ -140,7 +142,9 @@ def main() -> int:
     parser.add_argument("--data", help="folder with tydiqa/ and xquad/; default: the shipped questions")
     parser.add_argument("--model", help="checkpoint; default: the demo model")
     parser.add_argument("--items", type=int)
-    parser.add_argument("--dtype", default="float32")
+    parser.add_argument("--dtype", help="float32,bfloat16: what to compare in, comma-separated")
+    parser.add_argument("--turns", type=int, help="timed runs of each side")
+    parser.add_argument("--growth", help="options,passage,items: what to grow, comma-separated, or none")
     parser.add_argument("--batch", type=int, help="ours; default 8")
     parser.add_argument("--stock-batches", default=None, help="batch sizes among which stock finds its best")
     parser.add_argument("--out", type=Path)
@@ -156,9 +160,9 @@ def main() -> int:
         from lm_eval_illusion.harness.demo_model import checkpoint
 
         options.model = str(checkpoint())
-    turns = 1 if options.short else 3
+    turns = options.turns or (1 if options.short else 3)
     results, agrees = [], True
-    for dtype in ("float32",) if options.short else ("float32", "bfloat16"):
+    for dtype in (options.dtype or ("float32" if options.short else "float32,bfloat16")).split(","):
         summary, same = against_stock(options, dtype, turns)
         agrees &= same or dtype != "float32"  # stock's own bfloat16 scores are rounded to 0.25 nats
         results.append(summary)
@@ -172,7 +176,7 @@ def _worker(options: argparse.Namespace, side: str, **changed: Any) -> pair.Work
         "model": options.model,
         "data": options.data,
         "items": options.items,
-        "dtype": options.dtype,
+        "dtype": "float32",
         "batch": options.batch,
         **changed,
     }
@@ -224,17 +228,15 @@ def against_stock(options: argparse.Namespace, dtype: str, turns: int) -> tuple[
 
 def growth(options: argparse.Namespace) -> list[dict[str, Any]]:
     """Time ours alone on growing requests."""
-    curves = (
-        {"options": (4, 16)}
-        if options.short
-        else {"options": (2, 4, 8, 16), "passage": (128, 256, 512, 1024, 2048), "items": (50, 100, 200, 400, 800)}
-    )
+    asked = options.growth or ("options" if options.short else ",".join(GROWTH))
+    curves = {kind: GROWTH[kind] for kind in asked.split(",") if kind != "none"}
+    if options.short:
+        curves = {kind: (4, sizes[-1]) if kind == "options" else sizes[:2] for kind, sizes in curves.items()}
     results = []
     for kind, sizes in curves.items():
         seconds = {}
-        workers = {size: _worker(options, "ours", grow=f"{kind}={size}") for size in sizes} if kind == "options" else {}
         for size in sizes:
-            side = workers.get(size) or _worker(options, "ours", grow=f"{kind}={size}")
+            side = _worker(options, "ours", grow=f"{kind}={size}")
             turns = [side.once().cpu for _ in range(1 if kind == "items" else 2)]
             seconds[size] = min(turns)
             side.close()
