@@ -204,7 +204,14 @@ def against_stock(options: argparse.Namespace, dtype: str, turns: int) -> tuple[
     stock.close()
     mine, theirs = compared.ours_turns[0].result, compared.rival_turns[0].result
     same, said = agreement(mine["logprobs"], theirs["logprobs"], 4)
-    summary = {**compared.summary(), "agreement": said, "agrees": same, "stock_batch": best, "items": mine["items"]}
+    clock = "wall" if _device() == "cuda" else "cpu"  # a device's time is not the processor's
+    summary = {
+        **compared.summary(clock),
+        "agreement": said,
+        "agrees": same,
+        "stock_batch": best,
+        "items": mine["items"],
+    }
     summary["tokens_a_second"] = mine["prompt_tokens"] / summary["ours_seconds"]
     print(pair.line(summary))
     print(
