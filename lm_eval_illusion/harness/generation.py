@@ -21,6 +21,7 @@ from lm_eval_illusion.harness.generation_cache import CannotRunError
 from lm_eval_illusion.harness.generation_head import turned_head
 from lm_eval_illusion.harness.generation_row import Row
 from lm_eval_illusion.harness.generation_stop import Rule
+from lm_eval_illusion.harness.rope import switch_length
 
 CPU_LEAST_FILL = 0.95
 """A CPU gains nothing from prompts side by side: only prompts of almost one length are padded to it."""
@@ -95,7 +96,7 @@ def generate(
     room = size * (max(needs.values()) + max(request.limit for request in requests))
     encoder = getattr(model.config, "is_encoder_decoder", False)
     tight = size > 1 and not encoder and device.type == "cpu"
-    switch = _rope_switch(model.config)
+    switch = switch_length(model.config)
     together = [n for n in order if switch is None or needs[n] <= switch]
     lengths = [len(requests[n].tokens) for n in together]
     fill, least = (CPU_LEAST_FILL, 1) if tight else (LEAST_FILL, (size + 1) // 2)
@@ -175,18 +176,3 @@ def _start(
 def _finish(batch: Batch, deliver: Callable[[Sequence[Row]], None]) -> None:
     while batch.rows:
         deliver(batch.step())
-
-
-def _rope_switch(config: Any) -> int | None:
-    """Return the length from which rotary positions depend on the longest row of a batch, or None.
-
-    Such rows (dynamic scaling, long RoPE) run alone: a longer neighbour would change their numbers.
-    """
-    config = config.get_text_config(decoder=True) if hasattr(config, "get_text_config") else config
-    parameters = getattr(config, "rope_parameters", None) or {}
-    kinds = [parameters, *(value for value in parameters.values() if isinstance(value, dict))]
-    if not any(kind.get("rope_type") in ("dynamic", "longrope") for kind in kinds):
-        return None
-    limits = [kind.get("original_max_position_embeddings") for kind in kinds]
-    limits += [getattr(config, name, None) for name in ("original_max_position_embeddings", "max_position_embeddings")]
-    return min((int(limit) for limit in limits if limit), default=None)

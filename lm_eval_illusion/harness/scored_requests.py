@@ -12,10 +12,11 @@ from lm_eval.models.huggingface import HFLM
 from tqdm import tqdm
 
 from lm_eval_illusion.errors import IllusionError
-from lm_eval_illusion.harness import scoring
+from lm_eval_illusion.harness import prefix_check, scoring
 from lm_eval_illusion.harness.answers import ScoredPair, is_paired
 from lm_eval_illusion.harness.batching import like_length
 from lm_eval_illusion.harness.fit import FitChecker
+from lm_eval_illusion.harness.rope import switch_length
 
 log = logging.getLogger("lm_eval.illusion")  # below the harness's own logger: the only one it shows
 
@@ -74,6 +75,7 @@ class PrefillScoring(HFLM):  # type: ignore[misc]  # lm_eval is untyped
         results: list[ScoredPair | None] = [None] * len(requests)
         quiet = disable_tqdm or self.rank != 0
         asked, grouped = self._tokenised(tqdm(requests, desc="Tokenizing inputs", disable=quiet), results)
+        self._score_long(requests, grouped, results)
         order = sorted(grouped, key=lambda tokens: (-len(tokens), tokens))
         total = sum(len(members) for members in grouped.values())
         with tqdm(total=total, desc="Running loglikelihood requests", disable=quiet) as bar:
@@ -113,6 +115,25 @@ class PrefillScoring(HFLM):  # type: ignore[misc]  # lm_eval is untyped
             grouped.setdefault(prefix, []).append((index, scored))
         return asked, grouped
 
+    def _score_long(
+        self,
+        requests: list[Instance],
+        grouped: dict[Tokens, list[tuple[int, Tokens]]],
+        results: list[ScoredPair | None],
+    ) -> None:
+        """Score stock's way, one by one, and take out, prompts so long that a cached one is not what a whole one is."""
+        switch = switch_length(self.model.config) if self.backend == "causal" else None
+        if switch is None:
+            return
+        ends = {prefix: len(prefix) - 1 + max(len(scored) for _, scored in of) for prefix, of in grouped.items()}
+        long = {prefix: grouped.pop(prefix) for prefix, end in ends.items() if end > switch}
+        if long:
+            log.warning("%d prompts end beyond %d tokens, where positions are rescaled: as stock hf", len(long), switch)
+        members = [(index, prefix, scored) for prefix, of in long.items() for index, scored in of]
+        for index, prefix, scored in sorted(members, key=lambda m: (-len(m[1] + m[2]), m[1] + m[2])):  # stock's order
+            (answer,) = self._loglikelihood_tokens([(requests[index].args, list(prefix), list(scored))], True)
+            results[index] = ScoredPair(*answer, **{**NOT_SCORED, "fits": True})
+
     @staticmethod
     def _distinct(
         requests: list[Instance], members: list[tuple[int, Tokens]], asked: dict[tuple[str, str], Tokens]
@@ -124,8 +145,11 @@ class PrefillScoring(HFLM):  # type: ignore[misc]  # lm_eval is untyped
         return distinct
 
     def _first_scored(self, prompts: list[scoring.Prompt]) -> list[list[scoring.Scored]] | None:
-        """Score the first batch of this model, which shows whether its cache can be copied to rows; None if not."""
+        """Score a batch before any has shown whether this model's cache can be copied to rows; None if it cannot."""
         try:
+            if not self._goes_on(prompts[0]):
+                self._give_up("several tokens after a cached prompt do not continue it")
+                return None
             scored = self._scored(prompts)
         except torch.OutOfMemoryError:
             raise
@@ -134,8 +158,15 @@ class PrefillScoring(HFLM):  # type: ignore[misc]  # lm_eval is untyped
                 f"its cache cannot be copied to rows ({type(error).__name__}: {' '.join(str(error).split())})"
             )
             return None
-        self._tried = True
+        self._tried = any(len(tokens) > 1 for prompt in prompts for tokens in prompt.continuations)
         return scored
+
+    def _goes_on(self, prompt: scoring.Prompt) -> bool:
+        if self.backend != "causal":
+            return True
+        text = prompt.context + prompt.continuations[0]
+        with self._autocast():
+            return prefix_check.goes_on(self.model, text, pad=self._pad, device=self.device)
 
     def _scored(self, prompts: list[scoring.Prompt]) -> list[list[scoring.Scored]]:
         """Score a batch; where the device runs out of memory, half of it at a time."""
