@@ -41,15 +41,18 @@ def command(name: str, options: argparse.Namespace, out: Path) -> list[str]:
 
 
 def run(name: str, options: argparse.Namespace, folder: Path) -> dict[str, Any]:
-    """Run one script, unless its results are there already; return them with its text and exit code."""
+    """Run one script, unless this very command has succeeded here; return its results, text and exit code."""
     kept = folder / f"{name}.run.json"
-    if kept.is_file():
-        held: dict[str, Any] = json.loads(kept.read_text())
-        print(f"{name}: kept from {kept}")
-        return held
     out = folder / f"{name}.json"
     words = command(name, options, out)
     shown = " ".join(["python", *[str(Path(word).name) if word.endswith(".py") else word for word in words[1:]]])
+    if kept.is_file():
+        held: dict[str, Any] = json.loads(kept.read_text())
+        if held["command"] == shown and held["code"] == 0:
+            print(f"{name}: kept from {kept}")
+            return held
+        kept.unlink()  # made with other options, or results disagreed
+    out.unlink(missing_ok=True)
     print(f"== {shown}", flush=True)
     start, lines = time.monotonic(), []
     environment = {**os.environ, **pair.ONE_THREAD, "PYTHONUNBUFFERED": "1"}

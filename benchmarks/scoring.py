@@ -124,7 +124,8 @@ def grown(tokenizer: Any, data: str | None, kind: str, size: int) -> Asked:
 
 def agreement(ours: list[float], stock: list[float], options: int) -> tuple[bool, str]:
     """Say whether the option first by log-probability is the same on every item, and the largest difference."""
-    worst = max(abs(a - b) for a, b in zip(ours, stock, strict=True))
+    gaps = (abs(a - b) for a, b in zip(ours, stock, strict=True))
+    worst = max(gaps, key=lambda gap: (gap != gap, gap))  # NaN counts as the largest: a plain max passes it over
     groups = range(0, len(ours), options)
     moved = sum(
         max(range(options), key=lambda k: ours[g + k]) != max(range(options), key=lambda k: stock[g + k])
