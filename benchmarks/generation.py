@@ -149,7 +149,7 @@ def main() -> int:
         even, differ = against_stock(options, turns=turns, longest=400)
         agrees &= differ == 0
         half, _ = against_stock(options, turns=turns, dtype="bfloat16")
-        alone, differ = against_stock(options, turns=1, dtype="bfloat16", batch=1, items=24)
+        alone, differ = against_stock(options, turns=turns, dtype="bfloat16", batch=1, items=24)
         agrees &= differ == 0
         results += [even, half, alone, *growth(options)]
     pair.write_results(options.out, "generation", results)
