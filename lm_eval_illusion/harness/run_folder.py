@@ -29,11 +29,12 @@ def is_finished(folder: Path, wanted: dict[str, Any]) -> bool:
         wanted: `PlannedRun.made_from()`.
 
     Raises:
-        IllusionError: If it holds a finished run made from something else, or files that this project did not write.
+        IllusionError: If it holds a finished run made from something else, files that this project did not write, or a
+            marker that cannot be read.
     """
     marker = folder / MARKER
     if marker.is_file():
-        held = json.loads(marker.read_text(encoding="utf-8"))
+        held = _marked(marker)
         if not held["finished"] or held["made_from"] == wanted:
             return bool(held["finished"])
         raise IllusionError(
@@ -43,6 +44,19 @@ def is_finished(folder: Path, wanted: dict[str, Any]) -> bool:
     if folder.exists() and any(folder.iterdir()):
         raise IllusionError(f"{folder}: not empty and not written by this command; choose another --out")
     return False
+
+
+def _marked(marker: Path) -> dict[str, Any]:
+    try:
+        held: dict[str, Any] = json.loads(marker.read_text(encoding="utf-8"))
+        if isinstance(held["finished"], bool) and isinstance(held["made_from"], dict):
+            return held
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    raise IllusionError(
+        f"{marker}: does not say what the run beside it was made from; expected a file that this command wrote: "
+        "remove the folder, or choose another --out"
+    )
 
 
 def differences(held: dict[str, Any], wanted: dict[str, Any]) -> list[str]:

@@ -47,3 +47,10 @@ def test_an_interrupted_run_is_cleared_and_made_anew(tmp_path, monkeypatch):
     run_folder.run_once(plan, folder)
     run_folder.run_once(plan, folder)
     assert calls == [False]
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"finished": "yes", "made_from": {}}'])
+def test_a_marker_that_says_nothing_is_named(tmp_path, text):
+    (tmp_path / run_folder.MARKER).write_text(text)
+    with pytest.raises(IllusionError, match=r"illusion_run\.json: does not say.*remove the folder"):
+        run_folder.is_finished(tmp_path, {})

@@ -17,7 +17,7 @@ from lm_eval_illusion.harness.sweep import resident
 from lm_eval_illusion.harness.sweep.conduct import reportable, run_sweep
 from lm_eval_illusion.harness.sweep.once import found_out_once
 from lm_eval_illusion.harness.sweep.plan import Point, Sweep, plan_sweep
-from lm_eval_illusion.harness.sweep.state import FAILED, FINISHED, INTERRUPTED, WAITING
+from lm_eval_illusion.harness.sweep.state import FAILED, FINISHED, INTERRUPTED, WAITING, SweepState
 from prune_hooks.registry import Group, Method, Outcome
 from prune_hooks.statistics import Needs
 from tests import families
@@ -289,9 +289,32 @@ def test_outside_a_sweep_nothing_is_kept(llama):
     assert alone.tokenizer is not first.tokenizer
 
 
+def test_a_model_whose_positions_depend_on_what_it_has_seen_is_loaded_anew(llama, tmp_path):
+    import shutil
+
+    from lm_eval_illusion.harness.model import PrunedHFLM
+
+    folder = tmp_path / "dynamic"
+    shutil.copytree(llama, folder)
+    config = json.loads((folder / "config.json").read_text())
+    config["rope_parameters"] = {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10000.0}
+    (folder / "config.json").write_text(json.dumps(config))
+    with resident.lending(resident.Resident()) as held:
+        first, second = (PrunedHFLM(pretrained=str(folder), device="cpu", method="none") for _ in range(2))
+        assert first.model is not second.model
+        assert held.loads == 2
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"points": [{"status": "finished"}]}', '{"points": 3}'])
+def test_a_state_file_that_is_none_costs_the_estimate_alone(llama, tmp_path, text):
+    (tmp_path / "sweep.json").write_text(text)
+    state = SweepState.of(Sweep((), "memory"), tmp_path)
+    assert state.seconds_left() is None
+
+
 def test_the_estimate_goes_by_points_like_the_ones_left(tmp_path):
     from lm_eval_illusion.harness.sweep.conduct import _duration
-    from lm_eval_illusion.harness.sweep.state import PointState, SweepState
+    from lm_eval_illusion.harness.sweep.state import PointState
 
     def point(method: str, status: str, seconds: float | None = None, model: str = "a") -> PointState:
         return PointState(model, f"{method}{seconds}", method, "", {}, status, seconds)

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from lm_eval_illusion.errors import IllusionError, one_line
+from lm_eval_illusion.harness.rope import switch_length
 from prune_hooks.errors import PruneError
 from prune_hooks.restore import DenseWeights, shard_files, shard_reader
 from prune_hooks.reuse import Reuse
@@ -66,7 +67,10 @@ class Resident:
             self._failed = key, one_line(error)
             raise
         self.loads += 1
-        self._model, self._key = model, key
+        if switch_length(model.config) is None:
+            self._model, self._key = model, key
+        else:
+            self._dense = None  # it keeps what positions it has seen, beside its weights: loaded anew for each run
         return model
 
     def tokenizer(self, asked: Any, load: Callable[[], Any]) -> Any:

@@ -50,7 +50,7 @@ class SweepState:
     def of(cls, sweep: Sweep, out: Path) -> SweepState:
         """Return all points as waiting, with the seconds that an earlier call has noted for what it finished."""
         state = cls(out, [_waiting(point) for point in sweep.points])
-        known = {(held["model"], held["name"]): held["seconds"] for held in _held(out) if held["status"] == FINISHED}
+        known = _known_seconds(out)
         for point in state.points:
             point.seconds = known.get((point.model, point.name))
         return state
@@ -98,9 +98,10 @@ def _waiting(point: Point) -> PointState:
     return PointState(point.model, point.name, point.method, f"{point.model}/{point.name}", options)
 
 
-def _held(out: Path) -> list[dict[str, Any]]:
+def _known_seconds(out: Path) -> dict[tuple[str, str], float | None]:
+    """Return how long finished points took by an earlier sweep.json; nothing of one that is none."""
     try:
-        held: list[dict[str, Any]] = json.loads((out / FILE).read_text(encoding="utf-8"))["points"]
-    except (OSError, ValueError, KeyError):
-        return []  # nothing depends on it but estimates
-    return held
+        points = json.loads((out / FILE).read_text(encoding="utf-8"))["points"]
+        return {(held["model"], held["name"]): held["seconds"] for held in points if held["status"] == FINISHED}
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}  # nothing depends on it but estimates
