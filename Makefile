@@ -4,12 +4,12 @@
 
 PYTHON ?= python3
 VENV ?= .venv
-BENCH_VENV ?= .venv-bench
+BENCH_VENV ?= .bench-venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 SOURCES := setup.cfg setup.py pyproject.toml constraints.txt _lm_eval_illusion_autoload.py
 
-.PHONY: demo test lint check-types unit items coverage bench bench-full clean
+.PHONY: demo test lint check-types unit items coverage bench bench-full .bench-venv clean
 
 demo: $(VENV)/.demo
 	$(BIN)/lm-eval-illusion demo
@@ -44,6 +44,8 @@ bench-full: $(VENV)/.dev $(BENCH_VENV)/.llmcompressor
 	$(BIN)/python benchmarks/all.py $(BENCH) --results runs/bench-full --write docs/benchmarks.md
 
 # llmcompressor pins an older transformers: an environment of its own.
+.bench-venv: $(BENCH_VENV)/.llmcompressor
+
 $(BENCH_VENV)/.llmcompressor:
 	$(PYTHON) -m venv $(BENCH_VENV)
 	$(BENCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check "$$(grep '^torch==' constraints.txt)"
