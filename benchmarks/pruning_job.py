@@ -37,6 +37,8 @@ class Job:
     """File to which the judgement writes the zeros of the block weights, as bits."""
     calibration_dtype: str = "model"
     """Ours alone: the forward's dtype."""
+    sequential: str = "weight"
+    """Ours alone: the order within a block."""
     rival_batch: int = 1
     """llmcompressor alone: its batch_size."""
 

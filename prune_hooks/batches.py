@@ -12,14 +12,15 @@ from prune_hooks.capture import Batch
 from prune_hooks.errors import PruneError
 from prune_hooks.targets import Targets
 
-CPU_BUDGET = {"weight": 1 << 30, "block": 1 << 28}
-"""Bytes of activations in one forward of a block on the CPU, by order: fixed, so that sums do not depend on the
-machine. Small batches are faster and leaner; in the order "weight" few large ones spare the halts."""
+CPU_BUDGET = 1 << 27
+"""Bytes of activations in one forward of a block on the CPU: fixed, so that sums do not depend on the machine. Small,
+since glibc asks the system for every tensor beyond 32 MiB anew, which costs a fault for each of its pages."""
 CUDA_SHARE = 0.25
 """Share of the device memory beside the model allowed for the same. It counts from the card's whole memory, not from
 what is free: other processes on the card must not change sums, and with them nearly tied masks."""
-MOST_BATCHES = 16
-"""In the order "weight", where each batch is a halted forward."""
+MOST_BATCHES = {"cpu": 64}
+"""In the order "weight", where each batch is a halted forward, by device."""
+_MOST_ELSEWHERE = 16
 
 
 def make_batches(model: nn.Module, rows: torch.Tensor, batch_rows: int) -> list[Batch]:
@@ -79,11 +80,11 @@ def rows_at_once(
     per_token = (6 * int(config.hidden_size) + 4 * widest * routed) * itemsize
     if getattr(config, "_attn_implementation", "eager") == "eager":
         per_token += int(getattr(config, "num_attention_heads", 0)) * length * (itemsize + 4)
-    budget = float(CPU_BUDGET[sequential])
+    budget = float(CPU_BUDGET)
     if device.type == "cuda":
         held = sum(p.numel() * p.element_size() for p in model.parameters() if not p.is_meta)
         budget = CUDA_SHARE * (torch.cuda.get_device_properties(device).total_memory - held)
     batches = math.ceil(rows / max(1, int(budget // (per_token * length))))
     if sequential == "weight":
-        batches = min(batches, MOST_BATCHES)
+        batches = min(batches, MOST_BATCHES.get(device.type, _MOST_ELSEWHERE))
     return math.ceil(rows / batches)

@@ -270,6 +270,7 @@ def _hooked(step: Step, handle: Handler) -> Iterator[None]:
         def before(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             if not args and not is_experts(module):
                 args = tuple(kwargs.values())
+            step.heap.give_back()
             handle(point, args, kwargs)
 
         return before

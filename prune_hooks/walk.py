@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from prune_hooks.capture import Batch, Call, Pool, Wiring, capture_calls, hidden_of, learn_wiring, with_hidden
+from prune_hooks.heap import Heap
 from prune_hooks.offload import first_device
 from prune_hooks.precision import Precision
 from prune_hooks.sharing import Together, watch_inputs
@@ -36,11 +37,14 @@ class Step:
         wiring: Wiring,
         together: Together,
         precision: Precision,
+        heap: Heap,
     ) -> None:
         self.index = index
         """Position among all blocks of the model."""
         self.together = together
         """Which of the block's modules read the same input."""
+        self.heap = heap
+        """To be looked at whenever memory may have been freed."""
         self.block = block
         self._hidden = hidden
         self._extras = extras
@@ -92,6 +96,7 @@ def walk(
         precision: of the blocks' forwards; None: as the model is.
     """
     device = first_device(model)
+    heap = Heap(device)
     precision = precision or Precision("model", targets.weights()[0].parameter.dtype, device)
     batches = [{key: value.to(device) for key, value in batch.items()} for batch in batches]
     stacks = [list(blocks) for _, blocks in groupby(targets.blocks, key=lambda block: block.stack)]
@@ -102,21 +107,40 @@ def walk(
     outputs: list[list[torch.Tensor]] = []
     index = 0
     for number, stack in enumerate(stacks):
-        hidden: list[torch.Tensor] = []
-        calls: list[list[Call]] = []
-        pool = Pool()
-        for position, batch in enumerate(batches):
-            finished = [
-                (module, wiring, precision.handed_on(outputs[earlier][position]))
-                for earlier in range(number)
-                for module, wiring in zip(modules[earlier], wirings[earlier], strict=True)
-            ]
-            entered, taken = capture_calls(model, modules[number], wirings[number], finished, batch, pool)
-            hidden.append(entered)
-            calls.append(taken)
+        ended = [
+            (modules[earlier], wirings[earlier], [precision.handed_on(hidden) for hidden in outputs[earlier]])
+            for earlier in range(number)
+        ]
+        hidden, calls = _enter(model, modules[number], wirings[number], ended, batches)
         extras: list[tuple[Any, ...]] = [()] * len(batches)
         for position, block in enumerate(stack):
             here = [taken[position] for taken in calls]
-            yield Step(index, block, hidden, extras, here, wirings[number][position], together, precision)
+            yield Step(index, block, hidden, extras, here, wirings[number][position], together, precision, heap)
             index += 1
         outputs.append(hidden)
+
+
+def _enter(
+    model: nn.Module,
+    stack: Sequence[nn.Module],
+    wiring: Sequence[Wiring],
+    ended: Sequence[tuple[Sequence[nn.Module], Sequence[Wiring], Sequence[torch.Tensor]]],
+    batches: Sequence[Batch],
+) -> tuple[list[torch.Tensor], list[list[Call]]]:
+    """Returns what enters a stack and its blocks' other arguments, batch by batch.
+
+    In a function of its own, so that no name is left that keeps what entered after the first block is done with it.
+    """
+    hidden: list[torch.Tensor] = []
+    calls: list[list[Call]] = []
+    pool = Pool()
+    for number, batch in enumerate(batches):
+        finished = [
+            (module, wired, outputs[number])
+            for modules, wirings, outputs in ended
+            for module, wired in zip(modules, wirings, strict=True)
+        ]
+        entered, taken = capture_calls(model, stack, wiring, finished, batch, pool)
+        hidden.append(entered)
+        calls.append(taken)
+    return hidden, calls

@@ -17,10 +17,10 @@ def _fit(family: str, rows: int, sequential: str, attn: str = "sdpa", device: to
 
 def test_rows_at_once_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     # llama: hidden 32, widest 48, 4 bytes: (6 * 32 + 4 * 48) * 4 = 1,536 bytes a token, 15,360 a row of ten
-    monkeypatch.setattr(batches, "CPU_BUDGET", {"weight": 3 * 15_360, "block": 15_360})
+    monkeypatch.setattr(batches, "CPU_BUDGET", 3 * 15_360)
     assert _fit("llama", 3, "weight") == 3
     assert _fit("llama", 4, "weight") == 2  # two batches, evenly
-    assert _fit("llama", 7, "block") == 1
+    assert _fit("llama", 7, "block") == 3  # three batches
     # eager: 4 heads * 10 positions * 8 bytes more a token: 18,560 a row, two rows fit
     assert _fit("llama", 4, "weight", attn="eager") == 2
     assert _fit("llama", 6, "weight", attn="eager") == 2
@@ -29,8 +29,8 @@ def test_rows_at_once_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_forwards_halted_at_once_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batches, "CPU_BUDGET", {"weight": 1, "block": 1})
-    assert _fit("llama", 160, "weight") == 10
+    monkeypatch.setattr(batches, "CPU_BUDGET", 1)
+    assert _fit("llama", 640, "weight") == 10
     assert _fit("llama", 160, "block") == 1
 
 

@@ -1,0 +1,56 @@
+"""Gives freed memory back to the system while a model is pruned on the CPU.
+
+Each halted forward has a thread of its own, and glibc keeps what a thread has freed in that thread's arena: with eight
+forwards of Gemma 3 270M over 2,048 tokens each, 600 MB lay there unused. Giving back every block at once would cost a
+page fault for each page of each tensor, a fifth of the time; so it is given back when memory has grown by much.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from functools import cache
+from pathlib import Path
+
+import torch
+
+GROWTH = 128 << 20
+"""Bytes that the process may grow by before free memory is given back."""
+
+
+class Heap:
+    """Watches the process's resident memory."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._library = _glibc() if device.type == "cpu" else None
+        self._low = _resident() if self._library is not None else None
+
+    def give_back(self) -> None:
+        """Returns free memory to the system if the process has grown by `GROWTH`; nothing where that cannot be done."""
+        if self._library is None or self._low is None:
+            return
+        now = _resident() or 0
+        if now - self._low > GROWTH:
+            self._library.malloc_trim(0)
+            now = _resident() or 0
+            self._low = now
+        self._low = min(self._low, now)
+
+
+def _resident() -> int | None:
+    """Returns the bytes in memory of this process; None where the system does not say (other than Linux)."""
+    try:
+        pages = Path("/proc/self/statm").read_text().split()[1]
+    except OSError:
+        return None
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+
+@cache
+def _glibc() -> ctypes.CDLL | None:
+    try:
+        library = ctypes.CDLL(None)
+        _ = library.gnu_get_libc_version, library.malloc_trim
+    except (OSError, AttributeError, TypeError):
+        return None
+    return library

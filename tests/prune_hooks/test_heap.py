@@ -1,0 +1,86 @@
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from prune_hooks import PruneSpec, heap, prune
+from tests.families import build, token_rows
+
+CPU = torch.device("cpu")
+BASE = 1 << 30
+
+
+class _Machine:
+    """A process whose resident memory is what the test says, and of which a part is free."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.resident = BASE
+        self.free = 0
+        self.trimmed = 0
+        monkeypatch.setattr(heap, "_glibc", lambda: self)
+        monkeypatch.setattr(heap, "_resident", lambda: self.resident)
+
+    def malloc_trim(self, pad: int) -> None:
+        assert pad == 0
+        self.trimmed += 1
+        self.resident -= self.free
+        self.free = 0
+
+
+def test_free_memory_is_given_back_when_the_process_has_grown(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = _Machine(monkeypatch)
+    watched = heap.Heap(CPU)
+    machine.resident = BASE + heap.GROWTH
+    machine.free = heap.GROWTH // 2
+    watched.give_back()
+    assert machine.trimmed == 0
+    machine.resident += 1
+    watched.give_back()
+    assert machine.trimmed == 1
+    # From here it is measured anew: what is in use is no reason to try again and again.
+    watched.give_back()
+    assert machine.trimmed == 1
+    machine.resident = BASE - heap.GROWTH
+    watched.give_back()
+    machine.resident = BASE + 1
+    watched.give_back()
+    assert machine.trimmed == 2
+
+
+def test_nothing_is_done_for_an_accelerator_or_where_the_system_does_not_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = _Machine(monkeypatch)
+    for device, resident in ((torch.device("cuda"), BASE), (CPU, None)):
+        machine.resident = resident  # type: ignore[assignment]
+        watched = heap.Heap(device)
+        machine.resident = 4 * BASE
+        watched.give_back()
+    monkeypatch.setattr(heap, "_glibc", lambda: None)
+    heap.Heap(CPU).give_back()
+    assert machine.trimmed == 0
+
+
+@pytest.mark.parametrize("batch_rows", [6, 2])
+@pytest.mark.parametrize("order", ["weight", "block"])
+def test_it_is_looked_at_before_every_module(monkeypatch: pytest.MonkeyPatch, batch_rows: int, order: str) -> None:
+    looked: list[int] = []
+    monkeypatch.setattr(heap.Heap, "give_back", lambda self: looked.append(1))
+    spec = PruneSpec(calibration=token_rows(6, 8), sequential=order)
+    prune(build("llama"), None, spec, progress=False, batch_rows=batch_rows)
+    assert len(looked) == 3 * 7 * 6 // batch_rows
+
+
+@pytest.fixture
+def _fresh() -> Iterator[None]:
+    heap._glibc.cache_clear()
+    yield
+    heap._glibc.cache_clear()
+
+
+@pytest.mark.usefixtures("_fresh")
+def test_the_system_is_asked_and_another_c_library_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = heap._resident()
+    held = torch.ones(64 << 20, dtype=torch.uint8)
+    after = heap._resident()
+    assert (before is None and after is None) or after - before > held.numel() // 2  # type: ignore[operator]
+    monkeypatch.setattr("ctypes.CDLL", lambda _: object())
+    assert heap._glibc() is None
