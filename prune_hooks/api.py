@@ -13,6 +13,7 @@ from prune_hooks.batches import make_batches, rows_at_once
 from prune_hooks.dense import dense_receipt
 from prune_hooks.engine import Done, prune_along_walk, prune_without_inputs
 from prune_hooks.errors import PruneError
+from prune_hooks.heap import Heap
 from prune_hooks.phases import Phases
 from prune_hooks.precision import Precision
 from prune_hooks.receipt import Receipt, WeightRecord, count_zeros, hash_weights, versions, whole_model_sparsity
@@ -88,6 +89,7 @@ def prune(
                 batches = make_batches(model, rows, fit)
             with phases.phase("prune"):
                 done = prune_along_walk(model, method, spec, targets, shares, batches, precision, progress, reuse)
+            Heap(device).give_back_all()
         with phases.phase("receipt"):
             after = count_zeros(targets.opened())
             whole = whole_model_sparsity(model)

@@ -31,10 +31,15 @@ class Heap:
             return
         now = _resident() or 0
         if now - self._low > GROWTH:
+            self.give_back_all()
+        else:
+            self._low = min(self._low, now)
+
+    def give_back_all(self) -> None:
+        """Returns all free memory to the system; nothing where that cannot be done."""
+        if self._library is not None:
             self._library.malloc_trim(0)
-            now = _resident() or 0
-            self._low = now
-        self._low = min(self._low, now)
+            self._low = _resident()
 
 
 def _resident() -> int | None:

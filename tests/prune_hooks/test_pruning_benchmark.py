@@ -101,7 +101,7 @@ def test_sides_that_do_not_agree_are_told(
     summaries, sound = scripts.pruning.compare("wanda", sides, 1.01)
     assert sound is agree
     assert [s["times_sooner"] for s in summaries[:4]] == [2.0, 2.2, 5.0, 5.5]
-    assert (summaries[0]["bound"], summaries[0]["met"]) == (0.55, True)
+    assert (summaries[0]["bound"], summaries[0]["met"], summaries[0]["memory_met"]) == (0.55, True, True)
     assert "wanda: 2.00 times sooner than llmcompressor" in capsys.readouterr().out
 
 
