@@ -149,10 +149,8 @@ def compare(method: str, here: Sequence[Side], limit: float) -> tuple[list[dict[
             said = ", ".join(f"{name} {ratio:.4f}" for name, ratio in ratios.items())
             print(f"  held-out perplexity, times the rival's: {said} (limit {limit} on all){'' if sound else ' FAIL'}")
             if "bound" in summary:
-                said = ["met" if summary[key] else "not met" for key in ("met", "memory_met")]
-                print(
-                    f"  bounds for 32 x 512 tokens: {summary['bound']} of its time {said[0]}, memory no higher {said[1]}"
-                )
+                time, memory = ("met" if summary[key] else "not met" for key in ("met", "memory_met"))
+                print(f"  bounds for 32 x 512 tokens: {summary['bound']} of its time {time}, no more memory {memory}")
             summaries.append(summary)
             agree &= sound
     for side in mine[1:]:
