@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pair
+import sides
 
 NEW_TOKENS = 24
 UNTIL = ["\n"]
@@ -44,20 +45,9 @@ def prompts(data: str | None, count: int) -> list[str]:
 
 def worker(options: argparse.Namespace) -> None:
     from lm_eval.api.instance import Instance
-    from lm_eval.models.huggingface import HFLM
-
-    from lm_eval_illusion.harness.model import PrunedHFLM
 
     def prepare() -> Callable[[], dict[str, Any]]:
-        import torch
-
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-        asked: dict[str, Any] = {"device": device, "dtype": options.dtype, "batch_size": options.batch}
-        lm = (
-            HFLM(pretrained=options.model, **asked)
-            if options.worker == "stock"
-            else PrunedHFLM(pretrained=options.model, method="none", **asked)
-        )
+        lm = sides.load(options.worker, options.model, dtype=options.dtype, batch=options.batch)
         texts = prompts(options.data, 4 * options.items if options.longest else options.items)
         if options.longest:
             texts = [text for text in texts if len(lm.tok_encode(text)) <= options.longest][: options.items]
@@ -82,11 +72,7 @@ def worker(options: argparse.Namespace) -> None:
 
 def side_of(options: argparse.Namespace, side: str, **changed: Any) -> pair.Worker:
     asked = {name: getattr(options, name) for name in ("model", "data", "items", "dtype", "batch", "longest")} | changed
-    words = [sys.executable, __file__, "--worker", side]
-    for name, value in asked.items():
-        if value is not None:
-            words += [f"--{name}", str(value)]
-    return pair.Worker("stock HFLM" if side == "stock" else "pruned_hf", words)
+    return sides.start(__file__, side, asked)
 
 
 def against_stock(options: argparse.Namespace, *, turns: int, **changed: Any) -> tuple[dict[str, Any], int]:
@@ -138,10 +124,7 @@ def main() -> int:
     if options.worker:
         worker(options)
         return 0
-    if options.model is None:
-        from lm_eval_illusion.harness.demo_model import checkpoint
-
-        options.model = str(checkpoint())
+    options.model = sides.checkpoint_of(options.model)
     turns = options.turns or (1 if options.short else 3)
     summary, differ = against_stock(options, turns=turns)
     results, agrees = [summary], differ == 0

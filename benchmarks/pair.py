@@ -67,8 +67,12 @@ def _forget_peak() -> None:
 
 
 def _peak_mb() -> float:
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return _status("VmHWM") or (peak / 2**20 if sys.platform == "darwin" else peak / 1024)
+    return _status("VmHWM") or peak_mb_of(resource.getrusage(resource.RUSAGE_SELF))
+
+
+def peak_mb_of(used: resource.struct_rusage) -> float:
+    """Return the highest resident memory of a whole process, in MiB."""
+    return used.ru_maxrss / (2**20 if sys.platform == "darwin" else 1024)
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from typing import Any
 
 from pair import Comparison, Turn, Worker, line, write_results
 from perplexity import load_script
+from sides import checkpoint_of
 
 HERE = Path(__file__).parent
 METHODS = ("wanda", "sparsegpt")
@@ -201,11 +202,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parse(argv)
     from pruning_job import Job
 
-    checkpoint = args.model
-    if checkpoint is None:
-        from lm_eval_illusion.harness import demo_model
-
-        checkpoint = str(demo_model.checkpoint())
+    checkpoint = checkpoint_of(args.model)
     if args.llmcompressor is None:
         print(ENVIRONMENT, flush=True)
     else:

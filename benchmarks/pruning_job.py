@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import json
 import math
+import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from pair import serve
 from torch import nn
 from transformers import AutoModelForCausalLM
 
@@ -53,6 +56,23 @@ def load(job: Job) -> Any:
 def token_rows(job: Job) -> torch.Tensor:
     """Return the calibration rows, (n, length) int64."""
     return torch.tensor(json.loads(Path(job.rows).read_text())["calibration"])
+
+
+Prepare = Callable[[Job], tuple[Any, Callable[[], dict[str, Any]]]]
+"""Loads everything; returns the model, and what prunes it in place and says something of it."""
+
+
+def in_two_calls(prepare: Prepare, job: Job) -> Callable[[], dict[str, Any]]:
+    """Load everything; the first call prunes, the second judges the result."""
+    model, prune = prepare(job)
+    calls = iter((prune, lambda: judge(model, job)))
+    return lambda: next(calls)()
+
+
+def serve_job(prepare: Prepare) -> None:
+    """Be the worker of one side, told of its job by a file."""
+    job = Job(**json.loads(Path(sys.argv[1]).read_text()))
+    serve(lambda: in_two_calls(prepare, job))
 
 
 def judge(model: Any, job: Job) -> dict[str, Any]:

@@ -6,18 +6,14 @@ project. Started by `pruning.py` with the path of a job file; never by hand.
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-from pair import serve
-from pruning_job import Job, judge, load, token_rows
+from pruning_job import Job, load, serve_job, token_rows
 
 
-def prepare(job: Job) -> Callable[[], dict[str, Any]]:
-    """Load everything; the first call prunes, the second judges the result."""
+def prepare(job: Job) -> tuple[Any, Callable[[], dict[str, Any]]]:
+    """Return the model, and what prunes it."""
     import llmcompressor
     import transformers
     from datasets import Dataset
@@ -31,13 +27,8 @@ def prepare(job: Job) -> Callable[[], dict[str, Any]]:
     shape = {} if job.pattern == "unstructured" else {"mask_structure": job.pattern}
     # Module names carry a trailing dot there: only a pattern keeps the tied head, and with it the embedding, dense.
     recipe = modifier(sparsity=job.sparsity, targets=["Linear"], ignore=["re:.*lm_head"], **shape)
-    done = False
 
     def run() -> dict[str, Any]:
-        nonlocal done
-        if done:
-            return judge(model, job)
-        done = True
         oneshot(
             model=model,
             dataset=data,
@@ -49,8 +40,8 @@ def prepare(job: Job) -> Callable[[], dict[str, Any]]:
         )
         return {"llmcompressor": llmcompressor.__version__, "transformers": transformers.__version__}
 
-    return run
+    return model, run
 
 
 if __name__ == "__main__":
-    serve(lambda: prepare(Job(**json.loads(Path(sys.argv[1]).read_text()))))
+    serve_job(prepare)

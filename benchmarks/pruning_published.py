@@ -7,16 +7,12 @@ seven pruned; a second forward for the next block's inputs. It shares no code wi
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import torch
-from pair import serve
-from pruning_job import Job, judge, load, token_rows
+from pruning_job import Job, load, serve_job, token_rows
 from torch import nn
 
 COLUMNS = 128
@@ -89,7 +85,7 @@ class Hessian:
         layer.weight.data = weight.to(layer.weight.dtype)
 
 
-STATISTICS = {"wanda": Norms, "sparsegpt": Hessian}
+STATISTICS: dict[str, type[Any]] = {"wanda": Norms, "sparsegpt": Hessian}
 
 
 def block_inputs(model: Any, rows: torch.Tensor) -> tuple[list[torch.Tensor], list[dict[str, Any]]]:
@@ -138,21 +134,16 @@ def prune(model: Any, rows: torch.Tensor, method: str, sparsity: float) -> None:
             hidden[number] = output[0] if isinstance(output, tuple) else output
 
 
-def prepare(job: Job) -> Callable[[], dict[str, Any]]:
-    """Load everything; the first call prunes, the second judges the result."""
+def prepare(job: Job) -> tuple[Any, Callable[[], dict[str, Any]]]:
+    """Return the model, and what prunes it."""
     model, rows = load(job), token_rows(job)
-    done = False
 
     def run() -> dict[str, Any]:
-        nonlocal done
-        if done:
-            return judge(model, job)
-        done = True
         prune(model, rows, job.method, job.sparsity)
         return {}
 
-    return run
+    return model, run
 
 
 if __name__ == "__main__":
-    serve(lambda: prepare(Job(**json.loads(Path(sys.argv[1]).read_text()))))
+    serve_job(prepare)

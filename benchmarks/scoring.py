@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pair
+import sides
 from choices import grown, instances, questions
 
 TOLERANCE = 1e-3
@@ -25,26 +26,9 @@ GROWTH = {"options": (2, 4, 8, 16), "passage": (128, 256, 512, 1024, 2048), "ite
 """What grows, and through which sizes."""
 
 
-def load(side: str, model: str, dtype: str, batch: int) -> Any:
-    """Return the side's language model, at one batch size."""
-    if side == "stock":
-        from lm_eval.models.huggingface import HFLM
-
-        return HFLM(pretrained=model, device=_device(), dtype=dtype, batch_size=batch)
-    from lm_eval_illusion.harness.model import PrunedHFLM
-
-    return PrunedHFLM(pretrained=model, device=_device(), dtype=dtype, batch_size=batch, method="none")
-
-
-def _device() -> str:
-    import torch
-
-    return "cuda" if torch.cuda.is_available() else "cpu"
-
-
 def worker(options: argparse.Namespace) -> None:
     def prepare() -> Callable[[], dict[str, Any]]:
-        lm = load(options.worker, options.model, options.dtype, options.batch)
+        lm = sides.load(options.worker, options.model, dtype=options.dtype, batch=options.batch)
         lm.tokenizer.model_max_length = 1 << 30
         if options.grow:
             kind, size = options.grow.split("=")
@@ -100,10 +84,7 @@ def main() -> int:
     if options.worker:
         worker(options)
         return 0
-    if options.model is None:
-        from lm_eval_illusion.harness.demo_model import checkpoint
-
-        options.model = str(checkpoint())
+    options.model = sides.checkpoint_of(options.model)
     turns = options.turns or (1 if options.short else 3)
     results, agrees = [], True
     for dtype in (options.dtype or ("float32" if options.short else "float32,bfloat16")).split(","):
@@ -124,11 +105,7 @@ def _worker(options: argparse.Namespace, side: str, **changed: Any) -> pair.Work
         "batch": options.batch,
         **changed,
     }
-    words = [sys.executable, __file__, "--worker", side]
-    for name, value in asked.items():
-        if value is not None:
-            words += [f"--{name}", str(value)]
-    return pair.Worker("stock HFLM" if side == "stock" else "pruned_hf", words)
+    return sides.start(__file__, side, asked)
 
 
 def against_stock(options: argparse.Namespace, dtype: str, turns: int) -> tuple[dict[str, Any], bool]:
@@ -148,7 +125,7 @@ def against_stock(options: argparse.Namespace, dtype: str, turns: int) -> tuple[
     stock.close()
     mine, theirs = compared.ours_turns[0].result, compared.rival_turns[0].result
     same, said = agreement(mine["logprobs"], theirs["logprobs"], 4)
-    clock = "wall" if _device() == "cuda" else "cpu"  # a device's time is not the processor's
+    clock = "wall" if sides.device() == "cuda" else "cpu"  # a device's time is not the processor's
     summary = {
         **compared.summary(clock),
         "agreement": said,

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import pair
+import sides
 
 OURS = re.compile(
     r"import time:\s+(\d+) \|\s+\d+ \|\s+(_lm_eval_illusion_autoload|lm_eval_illusion\S*|prune_hooks\S*)$"
@@ -116,10 +117,7 @@ def main() -> int:
         failed |= not 0 < median < limit
         print(f"{name}: median {median:.2f} ms of {runs} ({times[0]:.2f} to {times[-1]:.2f}), limit {limit:g} ms")
         results.append({"name": name, "median_ms": median, "range_ms": [times[0], times[-1]], "turns": runs})
-    if options.model is None:
-        from lm_eval_illusion.harness.demo_model import checkpoint
-
-        options.model = str(checkpoint())
+    options.model = sides.checkpoint_of(options.model)
     results.append(first_request(options.model, 2 if options.short else 7))
     pair.write_results(options.out, "startup", results)
     return 1 if failed else 0

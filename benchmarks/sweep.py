@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import sys
 import tempfile
 import time
@@ -23,7 +22,8 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from pair import ONE_THREAD, Comparison, Turn, line, write_results
+from pair import ONE_THREAD, Comparison, Turn, line, peak_mb_of, write_results
+from sides import checkpoint_of
 
 LIMIT = 1.05
 FULL: dict[str, Any] = {
@@ -103,11 +103,7 @@ def run(words: list[str], out: Path) -> Turn:
         raise SystemExit(
             f"{' '.join(words)} ended with {os.waitstatus_to_exitcode(status)}: its last words stand above"
         )
-    return Turn(time.perf_counter() - started, used.ru_utime + used.ru_stime, peak_mb(used), phases(out))
-
-
-def peak_mb(used: resource.struct_rusage) -> float:
-    return used.ru_maxrss / (2**20 if sys.platform == "darwin" else 1024)
+    return Turn(time.perf_counter() - started, used.ru_utime + used.ru_stime, peak_mb_of(used), phases(out))
 
 
 def phases(out: Path) -> dict[str, float]:
@@ -193,9 +189,7 @@ def main() -> int:
     parser.add_argument("--model", help="folder; the demo model if left out")
     parser.add_argument("--out", type=Path, help="file for the figures")
     args = parser.parse_args()
-    from lm_eval_illusion.harness.demo_model import checkpoint
-
-    model = str(Path(args.model).resolve()) if args.model else str(checkpoint())
+    model = str(Path(checkpoint_of(args.model)).resolve())
     with tempfile.TemporaryDirectory() as scratch:
         summary, equal = measure(SHORT if args.short else FULL, model, Path(scratch))
     write_results(args.out, "sweep.py", [summary])

@@ -61,7 +61,7 @@ def gradients() -> Any:
 
 @pytest.mark.parametrize("side", ["ours", "published"])
 def test_a_worker_prunes_first_and_judges_then(scripts: ModuleType, side: str, tmp_path: Path) -> None:
-    run = getattr(scripts, side).prepare(_job(scripts, tmp_path))
+    run = scripts.job.in_two_calls(getattr(scripts, side).prepare, _job(scripts, tmp_path))
     run()
     judged = run()
     assert judged["zeros"] == 0.5
