@@ -19,6 +19,7 @@ from typing import Any
 import torch
 
 from prune_hooks.capture import Batch
+from prune_hooks.fingerprints import fingerprints
 from prune_hooks.receipt import hash_weights
 from prune_hooks.spec import PruneSpec
 from prune_hooks.statistics import Needs, Statistics
@@ -90,7 +91,9 @@ class Reuse:
         """
         values = spec.to_dict()
         named = {key: value for key, value in values.items() if key.startswith("calibration") or key == "prune_seed"}
-        key = json.dumps([named, _files(spec.calibration)], sort_keys=True)
+        source = spec.calibration
+        files = fingerprints(Path(source).expanduser()) if isinstance(source, str) else {}
+        key = json.dumps([named, files], sort_keys=True)
         held = self._rows.get(key)
         if held is None or held[0] is not tokenizer:
             held = (tokenizer, *make(spec, tokenizer))
@@ -121,12 +124,3 @@ def _digest(batches: Sequence[Batch]) -> str:
             digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
             digest.update(tensor.cpu().contiguous().numpy().tobytes())
     return digest.hexdigest()
-
-
-def _files(calibration: Any) -> list[Any]:
-    """Returns names, sizes and times of change of the files that a calibration names, if it names any."""
-    if not isinstance(calibration, str) or not Path(calibration).expanduser().exists():
-        return []
-    path = Path(calibration).expanduser()
-    found = [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.is_file())
-    return [[str(p), p.stat().st_size, p.stat().st_mtime_ns] for p in found]

@@ -12,8 +12,9 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch import nn
 from torch.nn import functional
+
+from lm_eval_illusion.harness.head import forwarding, plain_head
 
 FEWEST_ROWS, MOST_ROWS = 2, 10
 """Rows for which the product is turned round."""
@@ -26,11 +27,11 @@ def turned_head(model: Any) -> Iterator[None]:
     Args:
         model: A transformers model.
     """
-    head = model.get_output_embeddings() if hasattr(model, "get_output_embeddings") else None
-    if type(head) is not nn.Linear or {"forward", "_old_forward"} & vars(head).keys() or not _is_slow(head.weight):
+    head = plain_head(model)
+    if head is None or {"forward", "_old_forward"} & vars(head).keys() or not _is_slow(head.weight):
         yield  # not plain, or accelerate brings its weight in
         return
-    weight, bias, own = head.weight, head.bias, vars(head)
+    weight, bias = head.weight, head.bias
 
     def forward(hidden: torch.Tensor) -> torch.Tensor:
         rows = hidden.numel() // hidden.shape[-1]
@@ -38,11 +39,8 @@ def turned_head(model: Any) -> Iterator[None]:
             return functional.linear(hidden, weight, bias)
         return turned_linear(hidden, weight, bias)
 
-    own["forward"] = forward
-    try:
+    with forwarding(head, forward):
         yield
-    finally:
-        del own["forward"]
 
 
 def turned_linear(hidden: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:

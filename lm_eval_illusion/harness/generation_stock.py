@@ -14,6 +14,7 @@ import torch
 from transformers import LogitsProcessor, LogitsProcessorList, StoppingCriteria, StoppingCriteriaList
 
 from lm_eval_illusion.harness.generation_batch import NEUTRAL
+from lm_eval_illusion.harness.generation_row import choose
 from lm_eval_illusion.harness.generation_stop import FirstLine
 from lm_eval_illusion.pairs.reading import line_complete
 
@@ -62,10 +63,9 @@ class _Watch(LogitsProcessor):  # type: ignore[misc]
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         """Return the scores as they came, (batch, vocabulary)."""
-        highest = scores.topk(2, dim=-1).values
-        whole = torch.isfinite(highest[:, 0]) & ~torch.isnan(scores).any(-1)
-        self.tied.append(((highest[:, 0] == highest[:, 1]) & whole).tolist())
-        self.non_finite.append((~whole).tolist())
+        _, tied, finite = choose(scores)
+        self.tied.append(tied.tolist())
+        self.non_finite.append((~finite).tolist())
         return scores
 
 

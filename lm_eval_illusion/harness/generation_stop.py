@@ -63,25 +63,6 @@ def _last_byte(string: str) -> int | None:
     return None if not string or "\ufffd" in string else string.encode(errors="replace")[-1]
 
 
-class AfterTokens:
-    """Another rule that sees only what follows the first `skipped` tokens, as stock does with encoder-decoders.
-
-    Args:
-        rule: The rule.
-        skipped: Tokens it never sees.
-        before: Decoder tokens that stand before the first new one.
-    """
-
-    def __init__(self, rule: Rule, skipped: int, before: Sequence[int]) -> None:
-        self._rule = rule
-        self._skipped = skipped
-        self._before = list(before)
-
-    def ended(self, tokens: Sequence[int]) -> bool:
-        """See `Rule`."""
-        return self._rule.ended([*self._before, *tokens][self._skipped :])
-
-
 class FirstLine:
     """Ends a paired item's answer once its line is complete (`pairs.reading.line_complete`).
 

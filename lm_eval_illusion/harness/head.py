@@ -8,7 +8,7 @@ the vocabulary.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -19,6 +19,28 @@ SLICE_BYTES = 1 << 26
 """Largest float32 copy of a part of the head's weight held at once (64 MiB)."""
 
 
+def plain_head(model: Any) -> nn.Linear | None:
+    """Return a model's output layer; None where it is no plain linear layer (quantised, wrapped, none at all)."""
+    head = model.get_output_embeddings() if hasattr(model, "get_output_embeddings") else None
+    return head if type(head) is nn.Linear else None
+
+
+@contextmanager
+def forwarding(head: nn.Linear, forward: Callable[[torch.Tensor], torch.Tensor]) -> Iterator[None]:
+    """Give a layer another forward for a while; accelerate goes on bringing the weights in around it."""
+    own = vars(head)
+    slot = "_old_forward" if "_old_forward" in own else "forward"  # where accelerate keeps a module's own forward
+    before = own.get(slot)
+    own[slot] = forward
+    try:
+        yield
+    finally:
+        if before is None:
+            del own[slot]
+        else:
+            own[slot] = before
+
+
 class ScoredHead:
     """Stands in for a model's head while it scores.
 
@@ -27,8 +49,7 @@ class ScoredHead:
     """
 
     def __init__(self, model: Any) -> None:
-        head = model.get_output_embeddings() if hasattr(model, "get_output_embeddings") else None
-        self._head = head if type(head) is nn.Linear else None
+        self._head = plain_head(model)
 
     @contextmanager
     def at(self, positions: torch.Tensor | None = None) -> Iterator[None]:
@@ -38,27 +59,18 @@ class ScoredHead:
             positions: Numbers (n,) of the positions wanted, counted over the flattened (rows x length); None for all.
                 The model's logits are then (1, n, vocabulary); see `select` for heads that are left alone.
         """
-        if self._head is None:
+        head = self._head
+        if head is None:
             yield
             return
-        # accelerate keeps a module's own forward in `_old_forward` and brings the weights in around it.
-        slot = "_old_forward" if "_old_forward" in self._head.__dict__ else "forward"
-        before = self._head.__dict__.get(slot)
-        head = self._head
 
         def forward(hidden: torch.Tensor) -> torch.Tensor:
             if positions is not None:
                 hidden = hidden.reshape(-1, hidden.shape[-1])[positions.to(hidden.device)][None]
             return linear_float32(hidden, head.weight, head.bias)
 
-        head.__dict__[slot] = forward
-        try:
+        with forwarding(head, forward):
             yield
-        finally:
-            if before is None:
-                del head.__dict__[slot]
-            else:
-                head.__dict__[slot] = before
 
     def select(self, logits: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
         """Return logits (n, vocabulary) in float32 at the positions, whether or not the head has chosen them."""

@@ -11,6 +11,7 @@ from typing import Any
 from lm_eval_illusion import __version__
 from lm_eval_illusion.errors import IllusionError
 from lm_eval_illusion.harness import launch, names
+from prune_hooks.fingerprints import fingerprints
 
 log = logging.getLogger("lm_eval.illusion")
 
@@ -115,9 +116,3 @@ class PlannedRun:
         files = {str(path): fingerprints(Path(str(path))) for path in named if path is not None}
         words: dict[str, Any] = json.loads(json.dumps({**asdict(self), "version": __version__, "files": files}))
         return words
-
-
-def fingerprints(path: Path) -> dict[str, list[int]]:
-    """Return name -> [size, time of change in ns] of a file, or of the files in a folder; {} for a name on the hub."""
-    found = [path] if path.is_file() else sorted(p for p in path.glob("**/*") if p.is_file()) if path.is_dir() else []
-    return {str(p.relative_to(path.parent)): [p.stat().st_size, p.stat().st_mtime_ns] for p in found}

@@ -11,7 +11,7 @@ from lm_eval.api.instance import Instance
 from lm_eval.models.huggingface import HFLM
 from tqdm import tqdm
 
-from lm_eval_illusion.errors import IllusionError
+from lm_eval_illusion.errors import IllusionError, one_line
 from lm_eval_illusion.harness import prefix_check, scoring
 from lm_eval_illusion.harness.answers import ScoredPair, is_paired
 from lm_eval_illusion.harness.batching import like_length
@@ -154,9 +154,7 @@ class PrefillScoring(HFLM):  # type: ignore[misc]  # lm_eval is untyped
         except torch.OutOfMemoryError:
             raise
         except (RuntimeError, ValueError, TypeError, AttributeError, KeyError, IndexError) as error:
-            self._give_up(
-                f"its cache cannot be copied to rows ({type(error).__name__}: {' '.join(str(error).split())})"
-            )
+            self._give_up(f"its cache cannot be copied to rows ({one_line(error)})")
             return None
         self._tried = any(len(tokens) > 1 for prompt in prompts for tokens in prompt.continuations)
         return scored

@@ -13,38 +13,28 @@ from lm_eval_illusion.harness.model import PrunedHFLM
 from tests import families
 from tests.harness.conftest import choice_requests, paired_doc
 
-ENDINGS = """
-task: endings
-dataset_path: json
-dataset_kwargs: {{data_files: {{test: {data}}}}}
-test_split: test
+TASKS = {
+    "endings": """
 output_type: multiple_choice
-doc_to_text: "{{{{ctx}}}}"
-doc_to_choice: "{{{{endings}}}}"
+doc_to_text: "{{ctx}}"
+doc_to_choice: "{{endings}}"
 doc_to_target: label
-metric_list: [{{metric: acc}}, {{metric: acc_norm}}]
-"""
-LETTERS = """
-task: letters
-dataset_path: json
-dataset_kwargs: {{data_files: {{test: {data}}}}}
-test_split: test
+metric_list: [{metric: acc}, {metric: acc_norm}]
+""",
+    "letters": """
 output_type: multiple_choice
-doc_to_text: "{{{{ctx}}}}\\nA. {{{{endings[0]}}}}\\nB. {{{{endings[1]}}}}\\nC. {{{{endings[2]}}}}\\nAnswer:"
+doc_to_text: "{{ctx}}\\nA. {{endings[0]}}\\nB. {{endings[1]}}\\nC. {{endings[2]}}\\nAnswer:"
 doc_to_choice: ["A", "B", "C"]
 doc_to_target: label
-metric_list: [{{metric: acc}}]
-"""
-LAST_WORD = """
-task: last_word
-dataset_path: json
-dataset_kwargs: {{data_files: {{test: {data}}}}}
-test_split: test
+metric_list: [{metric: acc}]
+""",
+    "last_word": """
 output_type: loglikelihood
-doc_to_text: "{{{{ctx}}}}"
-doc_to_target: " {{{{endings[0]}}}}"
-metric_list: [{{metric: perplexity}}, {{metric: acc}}]
-"""
+doc_to_text: "{{ctx}}"
+doc_to_target: " {{endings[0]}}"
+metric_list: [{metric: perplexity}, {metric: acc}]
+""",
+}
 ROWS = [
     {
         "ctx": f"A man {verb} the {thing}. " * times + "Then he",
@@ -62,8 +52,9 @@ def manager(tmp_path_factory):
     folder = tmp_path_factory.mktemp("tasks")
     data = folder / "rows.jsonl"
     data.write_text("\n".join(json.dumps(row) for row in ROWS))
-    for name, text in (("endings", ENDINGS), ("letters", LETTERS), ("last_word", LAST_WORD)):
-        (folder / f"{name}.yaml").write_text(text.format(data=data))
+    for name, asked in TASKS.items():
+        source = f"task: {name}\ndataset_path: json\ndataset_kwargs: {{data_files: {{test: {data}}}}}\ntest_split: test"
+        (folder / f"{name}.yaml").write_text(source + asked)
     return TaskManager(include_path=str(folder), include_defaults=False)
 
 
