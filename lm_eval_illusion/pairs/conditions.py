@@ -80,7 +80,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
 PROBE_GROUPS: tuple[str, ...] = tuple(
     group for group in GROUPS if group not in (*HALVES, "rank_spans", "revise1", "revise2")
 )
-"""The groups that `{data set}_probes` asks: all probes but those that take long (rank_spans) or need answers (revise)."""
+"""What `{data set}_probes` asks: all but those that take long (rank_spans) or need earlier answers (revise)."""
 
 PROBES = "probes"
 """Name of the group of these groups."""
