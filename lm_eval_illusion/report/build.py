@@ -73,7 +73,7 @@ def build_report(runs: Sequence[Path], *, settings: Settings = DEFAULTS) -> Repo
     alarms = [note.text for note in [*notes, *(n for c in comparisons for n in c.notes)] if note.level == "alarm"]
     file = ReportFile(
         schema_name="lm-eval-illusion/report",
-        schema_version=2,
+        schema_version=3,
         tool_version=__version__,
         settings=settings,
         headline=[*(f"ALARM: {text}" for text in alarms), *(line for c in comparisons for line in c.headline[:-1])],

@@ -15,6 +15,7 @@ __all__ = [
     "RankFigures",
     "RecoveryFigures",
     "RevisionFigures",
+    "SpanFigures",
     "VerdictCounts",
 ]
 
@@ -31,7 +32,7 @@ class VerdictCounts(Plain):
     demoted_by: dict[str, int]
     """probe -> demoted items that it recovered (one item may count for several)."""
     demoted_by_shown_alone: int
-    """Demoted items that nothing but the display of the candidates recovered."""
+    """Demoted items that nothing but the display of the candidates, the gold among them, recovered."""
     failures: dict[str, dict[str, int]]
     """verdict -> empty, repeated, cut, unclosed_thought -> items."""
 
@@ -43,7 +44,10 @@ class RecoveryFigures(Plain):
     """Condition, or `sample pass@k`."""
     items: int
     """Failures on which the probe was run and valid."""
-    hits: int
+    decided: bool
+    """Whether these reach the least size (items and passages); below it nothing is claimed."""
+    hits: float
+    """Failures turned right; a whole number but for pass@k of fewer samples than were drawn (then the expected one)."""
     control: float | None
     """Mean share of the item's own distractors that the same outputs hit."""
     recovered: Estimate
@@ -51,13 +55,13 @@ class RecoveryFigures(Plain):
     corrected: Estimate | None
     """(recovered - control)/(1 - control)."""
     first: Estimate | None
-    """Share recovered by the first output alone (beam, sample)."""
-    gained: int
-    """Failures (over all probed items) that the probe turned right; equals hits."""
+    """Share recovered by the first output alone (beam; sample at all its draws)."""
+    gained: int | None
+    """Failures that the probe turned right: equals hits; None where hits is an expectation."""
     lost: int | None
-    """Items whose open answer was right and whose probe answer was wrong; None where only failures were probed."""
+    """Items whose open answer was right and whose probe answer was wrong; None where not all items were probed."""
     p: float | None
-    """Exact McNemar on gained and lost."""
+    """Exact McNemar on gained and lost; None where either is."""
 
 
 class LadderStep(Plain):
@@ -73,15 +77,21 @@ class RankFigures(Plain):
     """Rank of the gold's first token, and of the token where it parts from the greedy answer."""
 
     group: str
-    """all, turned_near (both before, recognition-only after), turned_far, failures."""
+    """all, turned_near (both before, recognition-only after), turned_far, failures (of the pruned model)."""
     items: int
+    """Items with the probe in every run that has it at all."""
     dense_first: list[float] | None
     """Quantiles 0.1, 0.25, 0.5, 0.75, 0.9 of the first token's rank; None where the dense run has no rank probe."""
     pruned_first: list[float] | None
     dense_parting: list[float] | None
+    """The same quantiles of the rank at the parting token; None where no gold parts from the greedy answer."""
     pruned_parting: list[float] | None
+    dense_parted: int | None
+    """Items whose gold parts from the greedy answer, which `dense_parting` is over."""
+    pruned_parted: int | None
+    dense_within: dict[str, float] | None
+    """Share of items whose first token has rank at most 1, 4, 10, 100."""
     pruned_within: dict[str, float] | None
-    """Share of items whose first token has rank at most 1, 4, 10, 100 in the pruned model."""
     slid: int | None
     """Items whose first-token rank rose."""
     rose: int | None
@@ -119,14 +129,15 @@ class RevisionFigures(Plain):
     format: str
     """gen or mc."""
     items: int
+    right_before: int
     mended: int
     """Wrong before, right after."""
     spoilt: int
     """Right before, wrong after."""
     kept: int
     """Gave the same answer again."""
-    p: float
-    """Exact McNemar."""
+    p: float | None
+    """Exact McNemar; None where not all items were asked (of chosen failures none can be spoilt)."""
 
 
 class OptionShift(Plain):
@@ -139,29 +150,52 @@ class OptionShift(Plain):
     """Mean KL(dense || pruned) over softmax of the options' summed log-probabilities, nats."""
     flips: float
     """Share of items whose picked option changed."""
+    flipped: int
+    lost: int
+    """Right to wrong, highest log-probability per character."""
+    won: int
     accuracy_change: float
+    """(won - lost)/items."""
+
+
+class SpanFigures(Plain):
+    """The gold's likelihood rank among all spans of the passage with as many words."""
+
+    items: int
+    median_rank: float
+    first: Estimate
+    """Share of items whose gold has the highest log-probability of all spans."""
+    median_above: float
+    """Median share of the other spans that are likelier than the gold."""
 
 
 class ProbeFigures(Plain):
     """All probes of one model on one row."""
 
+    failures: int | None
+    """Joined items whose open answer was wrong, probed or not; None without generation."""
+    probed: int
+    """Of these, those on which at least one recovering probe was run."""
+    partly: list[str]
+    """Probes that were run on part of the items only: their shares are of chosen items."""
     verdicts: VerdictCounts | None
     recovery: list[RecoveryFigures]
     ladder: list[LadderStep]
     forced: ForcedFigures | None
-    span_rank: dict[str, float] | None
-    """items, median rank, share at rank 1, median share of spans above the gold."""
+    span_rank: SpanFigures | None
     graded: list[GradedPoint]
     revisions: list[RevisionFigures]
     accuracies: dict[str, Estimate]
     """Every further condition: mc_letters, closed_mc, closed_gen, choices_only(_far), question_only(_far)."""
+    chances: dict[str, float]
+    """A guesser's share in those that offer options."""
 
 
 class ProbeContrast(Plain):
     """Pruned against dense under the probes."""
 
     verdicts: dict[str, dict[str, int]] | None
-    """Dense verdict -> pruned verdict -> items."""
+    """Dense verdict -> pruned verdict -> items, as a full table; None without generation or probes in either run."""
     ranks: list[RankFigures]
     options: list[OptionShift]
     """KL and flips beside accuracy."""

@@ -60,6 +60,9 @@ def _row(joined: Joined, settings: Settings, scope: str, dataset: str | None, la
             "dense": model_figures(columns.dense, columns.clusters) if columns else None,
             "pruned": model_figures(columns.pruned, columns.clusters) if columns else None,
             "contrast": contrast(columns, margin=settings.margin, enough=decided) if columns else None,
+            "dense_probes": None,
+            "pruned_probes": None,
+            "probe_contrast": None,
         }
     )
 

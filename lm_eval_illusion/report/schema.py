@@ -14,6 +14,7 @@ from lm_eval_illusion.report.measures import (
     ModelFigures,
     Plain,
 )
+from lm_eval_illusion.report.probe_measures import ProbeContrast, ProbeFigures
 
 __all__ = [
     "Comparison",
@@ -58,6 +59,10 @@ class Row(Plain):
     dense: ModelFigures | None
     pruned: ModelFigures | None
     contrast: Contrast | None
+    dense_probes: ProbeFigures | None
+    """None where the run has no probes here."""
+    pruned_probes: ProbeFigures | None
+    probe_contrast: ProbeContrast | None
 
 
 class OfficialRow(Plain):
@@ -199,7 +204,7 @@ class ReportFile(Plain):
     """Everything the pages show."""
 
     schema_name: Literal["lm-eval-illusion/report"]
-    schema_version: Literal[2]
+    schema_version: Literal[3]
     tool_version: str
     settings: Settings
     headline: list[str]
