@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from synthetic import pattern, receipt, write_run
 
 from lm_eval_illusion.report import build_report, write_report
+from lm_eval_illusion.report.render.frame import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH
 from lm_eval_illusion.report.render.legend import COLOURS, GROUNDS, SHAPES, legend, style_of
-from lm_eval_illusion.report.render.picture import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, render_picture
+from lm_eval_illusion.report.render.picture import render_picture
 
 EXPECTED = Path(__file__).parent / "expected" / "sweep"
 SVG = "{http://www.w3.org/2000/svg}"

@@ -1,113 +1,36 @@
-"""Curves as a picture: where every mark and line of `curves.svg` stands. The template only sets it."""
+"""Curves against sparsity as a picture: where every mark and line of `curves.svg` stands."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
-
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 from lm_eval_illusion.report.curve_figures import MEASURES, CurvePanel, CurvePoint, Curves
 from lm_eval_illusion.report.measures import Estimate
 from lm_eval_illusion.report.naming import structured
 from lm_eval_illusion.report.numbers import decimals, interval
 from lm_eval_illusion.report.render.curve_tables import panel_name
-from lm_eval_illusion.report.render.legend import COLOURS, GROUNDS, SHAPES, legend, style_of
+from lm_eval_illusion.report.render.frame import LEFT, RIGHT, WIDTH, Mark, Picture, Trace, draw, height_of
+from lm_eval_illusion.report.render.legend import SHAPES, legend, style_of
 from lm_eval_illusion.report.render.safe import inert
 
 __all__ = ["describe", "render_picture"]
 
-WIDTH, HEIGHT = 340.0, 250.0
-"""Of one panel, with its title and axis labels, in user units."""
-LEFT, RIGHT, TOP, BOTTOM = 40.0, 12.0, 30.0, 38.0
-"""Room around the plotting area."""
-ACROSS = 3
-"""Panels side by side."""
-MARGIN = 14.0
-HEAD = 26.0
-"""Height of the title."""
-FOOT = 24.0
-LEAST = 480.0
-"""Width that the legend has even beside one panel."""
+TITLE = "Right answers against sparsity"
 APART = 4.0
 """Shift between lines at one sparsity, so that their intervals do not cover each other."""
-
-
-@dataclass(frozen=True)
-class Mark:
-    """One measure of one run."""
-
-    x: float
-    y: float
-    low: float | None
-    """Height of the interval's lower end; None: no interval."""
-    high: float | None
-    style: str
-    """Class: whose colour."""
-    shape: str
-    """Path of the form."""
-    hollow: bool
-    small: bool
-    """One of several runs of a point."""
-    text: str
-    """What a pointer over it shows."""
-
-
-@dataclass(frozen=True)
-class Trace:
-    """A line through one method's points of one measure."""
-
-    points: str
-    style: str
-    measure: str
-
-
-@dataclass(frozen=True)
-class Picture:
-    """One panel, laid out."""
-
-    title: str
-    x: float
-    y: float
-    marks: list[Mark]
-    traces: list[Trace]
-    chance: list[float]
-    """Heights of 1/k."""
-    note: str
-    """What is not drawn, and why."""
 
 
 def render_picture(curves: Curves) -> str:
     """The whole of curves.svg. The same structure gives the same bytes."""
     panels = _shown(curves)
-    across = min(ACROSS, len(panels))
-    room = max(across * WIDTH, LEAST)
     structured_points = any(line.pattern.startswith("n:") for line in curves.lines)
-    entries, depth = legend([line.name for line in curves.lines], room, structured_points)
-    top = MARGIN + HEAD + depth
     span = _span(curves)
-    drawn = [
-        _panel(panel, curves, span, MARGIN + WIDTH * (index % across), top + HEIGHT * (index // across))
-        for index, panel in enumerate(panels)
-    ]
-    return str(
-        _template().render(
-            width=room + 2 * MARGIN,
-            height=top + HEIGHT * -(-len(panels) // across) + FOOT,
-            margin=MARGIN,
-            below=MARGIN + HEAD,
-            entries=entries,
-            panels=drawn,
-            palette=COLOURS,
-            grounds=GROUNDS,
-            foot=_foot(panels),
-            x_ticks=[(LEFT + _across(tick, span), f"{tick:g}") for tick in _ticks(span)],
-            y_ticks=[(_height(tick / 5), f"{tick / 5:g}") for tick in range(6)],
-            area=(LEFT, TOP, WIDTH - RIGHT, HEIGHT - BOTTOM),
-            description=describe(curves),
-        )
+    return draw(
+        title=TITLE,
+        description=describe(curves),
+        axis="sparsity",
+        legend=lambda room: legend([line.name for line in curves.lines], room, structured_points),
+        panels=[_panel(panel, curves, span) for panel in panels],
+        x_ticks=[(LEFT + _across(tick, span), f"{tick:g}") for tick in _ticks(span)],
+        decided=all(panel.decided for panel in panels),
     )
 
 
@@ -134,11 +57,6 @@ def _shown(curves: Curves) -> list[CurvePanel]:
     return curves.panels if len(curves.panels) > 2 else curves.panels[-1:]
 
 
-def _foot(panels: Sequence[CurvePanel]) -> str:
-    few = "" if all(panel.decided for panel in panels) else " *: too few items or passages for a verdict."
-    return f"Vertical bars: 95 % intervals.{few}"
-
-
 def _span(curves: Curves) -> float:
     """Greatest sparsity of the axis: the next tenth above all points."""
     most = max(point.sparsity for line in curves.panels[0].lines for point in line.points)
@@ -154,11 +72,7 @@ def _across(sparsity: float, span: float) -> float:
     return 8 + sparsity / span * (WIDTH - LEFT - RIGHT - 8)
 
 
-def _height(share: float) -> float:
-    return TOP + (1 - share) * (HEIGHT - TOP - BOTTOM)
-
-
-def _panel(panel: CurvePanel, curves: Curves, span: float, x: float, y: float) -> Picture:
+def _panel(panel: CurvePanel, curves: Curves, span: float) -> Picture:
     marks, traces = [], []
     if panel.dense is not None:
         marks += _marks(panel.dense, LEFT + _across(0.0, span), "ink", SHAPES[0], False)
@@ -177,11 +91,11 @@ def _panel(panel: CurvePanel, curves: Curves, span: float, x: float, y: float) -
                 for mean in line.means
                 if (value := getattr(mean, name)) is not None
             ]
-            text = " ".join(f"{across:.1f},{_height(value):.1f}" for across, value in path)
+            text = " ".join(f"{across:.1f},{height_of(value):.1f}" for across, value in path)
             traces.append(Trace(text, style, name))
-    chance = sorted({_height(value) for value in panel.chance.values()})
+    chance = sorted({height_of(value) for value in panel.chance.values()})
     note = _not_drawn(panel) if marks else "no items to compare"
-    return Picture(panel_name(panel), x, y, marks, traces, chance, note)
+    return Picture(panel_name(panel), marks, traces, chance, note)
 
 
 def _not_drawn(panel: CurvePanel) -> str:
@@ -198,22 +112,8 @@ def _marks(point: CurvePoint, x: float, style: str, shape: str, small: bool) -> 
         if estimate is None or estimate.value is None:
             continue
         ends = (estimate.low, estimate.high)
-        low, high = (None if end is None else _height(end) for end in ends)
+        low, high = (None if end is None else height_of(end) for end in ends)
         text = f"{inert(point.run)}: {words} {interval(estimate)}"
         hollow = structured(point.pattern) is not None
-        marks.append(Mark(x, _height(estimate.value), low, high, style, shape, hollow, small, text))
+        marks.append(Mark(x, height_of(estimate.value), low, high, style, shape, hollow, small, text))
     return marks
-
-
-@cache
-def _template() -> Template:
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
-        undefined=StrictUndefined,
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    environment.filters["at"] = lambda value: f"{value:.1f}"
-    return environment.get_template("curves.svg.j2")
