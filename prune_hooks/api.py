@@ -59,13 +59,15 @@ def prune(
             or infinite values and Hessians that cannot be factorised, naming the layer.
     """
     method, rule = get_method(spec.method), get_allocation(spec.allocation)
+    method.resolve(spec.method_options)
+    rule.resolve(spec.allocation_options)
     asked = 0.0 if method.name == "none" else spec.sparsity
     if not asked:
         return dense_receipt(model, spec)
     targets = find_targets(model)
     if spec.kept is not None:
         targets.require_divisible(spec.kept[1])
-    shares = list(rule(targets, asked))
+    shares = rule.shares(targets, asked, spec.allocation_options)
     _require_shares(spec.allocation, targets, shares, asked)
     weights = targets.weights()
     device = weights[0].device

@@ -41,6 +41,7 @@ class Done:
 def prune_without_inputs(method: Method, spec: PruneSpec, targets: Targets, shares: Sequence[float]) -> Done:
     """Prunes weight by weight, or all in one group for a method that compares the whole model."""
     done = Done()
+    options = method.resolve(spec.method_options)
     if method.whole_model:
         if len(set(shares)) > 1:
             raise PruneError(
@@ -53,12 +54,13 @@ def prune_without_inputs(method: Method, spec: PruneSpec, targets: Targets, shar
                 "memory; use method=magnitude, or load the model without offloading"
             )
         group = targets.weights()
-        done.note(method, group, method.prune(Group(group, None, shares[0], spec.kept, spec.prune_seed)))
+        done.note(method, group, method.prune(Group(group, None, shares[0], spec.kept, spec.prune_seed, options)))
         return done
     for block, share in zip(targets.blocks, shares, strict=True):
         with block.opened(write=True):
             for weight in block.weights():
-                done.note(method, (weight,), method.prune(Group((weight,), None, share, spec.kept, spec.prune_seed)))
+                alone = Group((weight,), None, share, spec.kept, spec.prune_seed, options)
+                done.note(method, (weight,), method.prune(alone))
     return done
 
 
@@ -75,12 +77,14 @@ def prune_along_walk(
 ) -> Done:
     """Prunes block by block with the statistics of each weight's inputs."""
     done = Done()
+    options = method.resolve(spec.method_options)
     steps = walk(model, targets, batches, precision)
     for step in tqdm(steps, "pruning", len(targets.blocks), unit="block", disable=not progress):
         share = shares[step.index]
 
         def prune(group: tuple[Weight, ...], statistics: Statistics, share: float = share) -> None:
-            done.note(method, group, method.prune(Group(group, statistics, share, spec.kept, spec.prune_seed)))
+            together = Group(group, statistics, share, spec.kept, spec.prune_seed, options)
+            done.note(method, group, method.prune(together))
             precision.settle(group)
             if statistics.starved:
                 done.starved.update(group)

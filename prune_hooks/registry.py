@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any, cast
+from typing import Any
 
 import torch
 
 from prune_hooks import masks
 from prune_hooks.errors import PruneError
+from prune_hooks.options import Option, Value, resolve_options
 from prune_hooks.statistics import Needs, Statistics
 from prune_hooks.targets import Targets, Weight
 
@@ -26,6 +27,8 @@ class Group:
     kept: tuple[int, int] | None
     """(n, m) of an n:m pattern, None when unstructured."""
     seed: int
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Every option the method declares, with its value."""
 
     def choose(self, score: torch.Tensor, within: str) -> torch.Tensor:
         """Returns the mask for a score (out, in): the pattern if there is one, else the lowest by "row" or "matrix"."""
@@ -46,8 +49,9 @@ class Outcome:
 
 
 PruneFunction = Callable[[Group], "list[Outcome]"]
-AllocationRule = Callable[[Targets, float], "Sequence[float]"]
-"""Targets and the asked sparsity -> one sparsity a block, whose mean weighted by weights is the asked one."""
+AllocationRule = Callable[..., "Sequence[float]"]
+"""Targets and the asked sparsity -> one sparsity a block, whose mean weighted by weights is the asked one. A rule that
+declares options takes them as a third argument, a mapping."""
 
 
 @dataclass(frozen=True)
@@ -62,34 +66,65 @@ class Method:
     """True if it must see all weights in one group."""
     seeded: bool = True
     """False if the seed changes nothing: no random choice, and no calibration text for it to choose."""
+    options: Mapping[str, Option] = field(default_factory=dict)
+    """The options it knows, by name."""
+
+    def resolve(self, given: Mapping[str, Value]) -> dict[str, Any]:
+        """Returns all its options with given or default values; an unknown or impossible one is a PruneError."""
+        return resolve_options(f"method {self.name!r}", "method_options", self.options, given)
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """A rule that spreads the asked sparsity over the blocks."""
+
+    name: str
+    rule: AllocationRule
+    options: Mapping[str, Option] = field(default_factory=dict)
+    """The options it knows, by name."""
+
+    def resolve(self, given: Mapping[str, Value]) -> dict[str, Any]:
+        """Returns all its options with given or default values; an unknown or impossible one is a PruneError."""
+        return resolve_options(f"allocation {self.name!r}", "allocation_options", self.options, given)
+
+    def shares(self, targets: Targets, sparsity: float, given: Mapping[str, Value]) -> list[float]:
+        """Returns one sparsity a block."""
+        values = self.resolve(given)
+        return list(self.rule(targets, sparsity, values) if self.options else self.rule(targets, sparsity))
 
 
 _METHODS: dict[str, Method] = {}
-_ALLOCATIONS: dict[str, AllocationRule] = {}
+_ALLOCATIONS: dict[str, Allocation] = {}
 
 
 def register_method(
-    name: str, needs: Needs = Needs.NOTHING, whole_model: bool = False, seeded: bool = True
+    name: str,
+    needs: Needs = Needs.NOTHING,
+    whole_model: bool = False,
+    seeded: bool = True,
+    options: Mapping[str, Option] | None = None,
 ) -> Callable[[PruneFunction], Method]:
     """Makes a function a `Method` and enters it under `name`; a taken name is a PruneError."""
 
     def enter(function: PruneFunction) -> Method:
         if name in _METHODS:
             raise PruneError(f"method {name!r} is registered twice: expected a new name besides {method_names()}")
-        _METHODS[name] = Method(name, needs, function, whole_model, seeded)
+        _METHODS[name] = Method(name, needs, function, whole_model, seeded, dict(options or {}))
         return _METHODS[name]
 
     return enter
 
 
-def register_allocation(name: str) -> Callable[[AllocationRule], AllocationRule]:
-    """Enters an allocation rule under `name`; a taken name is a PruneError."""
+def register_allocation(
+    name: str, options: Mapping[str, Option] | None = None
+) -> Callable[[AllocationRule], Allocation]:
+    """Makes a function an `Allocation` and enters it under `name`; a taken name is a PruneError."""
 
-    def enter(rule: AllocationRule) -> AllocationRule:
+    def enter(rule: AllocationRule) -> Allocation:
         if name in _ALLOCATIONS:
             raise PruneError(f"allocation {name!r} is registered twice: expected a name besides {allocation_names()}")
-        _ALLOCATIONS[name] = rule
-        return rule
+        _ALLOCATIONS[name] = Allocation(name, rule, dict(options or {}))
+        return _ALLOCATIONS[name]
 
     return enter
 
@@ -119,15 +154,17 @@ def get_method(name: str) -> Method:
     raise PruneError(f'unknown method {name!r}: expected one of {", ".join(known)}, or "module:attribute"')
 
 
-def get_allocation(name: str) -> AllocationRule:
-    """Returns the allocation rule of that name, or the function at "module:attribute"."""
+def get_allocation(name: str) -> Allocation:
+    """Returns the allocation of that name, or at "module:attribute" an `Allocation` or a plain rule."""
     known = allocation_names()
     if name in known:
         return _ALLOCATIONS[name]
     if ":" in name:
         rule = _load(name)
+        if isinstance(rule, Allocation):
+            return rule
         if callable(rule):
-            return cast(AllocationRule, rule)
+            return Allocation(name, rule)
         raise PruneError(f"allocation {name!r} is a {type(rule).__name__}: expected a function (targets, sparsity)")
     raise PruneError(f'unknown allocation {name!r}: expected one of {", ".join(known)}, or "module:attribute"')
 

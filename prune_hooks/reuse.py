@@ -25,7 +25,7 @@ from prune_hooks.spec import PruneSpec
 from prune_hooks.statistics import Needs, Statistics
 from prune_hooks.targets import Block
 
-AMOUNTS = ("sparsity", "pattern", "allocation")
+AMOUNTS = ("sparsity", "pattern", "allocation", "allocation_options")
 """Options of a spec that change how much is pruned, and nothing of the first block's inputs."""
 Facts = dict[str, Any]
 """What a receipt says of the calibration."""

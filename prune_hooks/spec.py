@@ -6,15 +6,18 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from prune_hooks.errors import PruneError
+from prune_hooks.options import Value, parse_options
 
 UNSTRUCTURED = "unstructured"
 SEQUENTIAL = ("weight", "block")
 CALIBRATION_DTYPES = ("model", "bfloat16", "float32")
+_ADDED = ("method_options", "allocation_options")
+"""Fields absent from what is written and digested while they are empty, so that digests made before them still hold."""
 
 
 def parse_pattern(pattern: object) -> tuple[int, int] | None:
@@ -65,6 +68,11 @@ class PruneSpec:
     block."""
     prune_seed: int = 0
     """Seed of everything random in pruning."""
+    method_options: Mapping[str, Value] = field(default_factory=dict)
+    """Options of the method: a mapping, or text such as "cycles:20+start:magnitude"; the method declares what it
+    knows."""
+    allocation_options: Mapping[str, Value] = field(default_factory=dict)
+    """Options of the allocation rule, likewise."""
 
     def __post_init__(self) -> None:
         shape = parse_pattern(self.pattern)
@@ -93,11 +101,13 @@ class PruneSpec:
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, _whole(name, getattr(self, name), least=1))
         object.__setattr__(self, "prune_seed", _whole("prune_seed", self.prune_seed, least=0))
+        for name in ("method_options", "allocation_options"):
+            object.__setattr__(self, name, parse_options(name, getattr(self, name)))
 
     @classmethod
     def option_names(cls) -> frozenset[str]:
         """Returns the names of all options, as `--model_args` spells them."""
-        return frozenset(field.name for field in fields(cls))
+        return frozenset(item.name for item in fields(cls))
 
     @classmethod
     def from_model_args(cls, kwargs: Mapping[str, Any]) -> tuple[PruneSpec, dict[str, Any]]:
@@ -123,7 +133,8 @@ class PruneSpec:
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the options as JSON-able values; token rows appear as shape and SHA-256."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        values = {item.name: getattr(self, item.name) for item in fields(self)}
+        values = {name: value for name, value in values.items() if name not in _ADDED or value}
         values["calibration_languages"] = list(self.calibration_languages)
         if not isinstance(self.calibration, str):
             values["calibration"] = _describe_rows(self.calibration)

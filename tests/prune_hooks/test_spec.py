@@ -97,7 +97,7 @@ def test_model_args_are_split_into_own_and_rest() -> None:
 def test_option_names_are_the_documented_ones() -> None:
     assert PruneSpec.option_names() == {
         "method", "sparsity", "pattern", "allocation", "calibration", "calibration_languages", "calibration_samples",
-        "calibration_length", "calibration_dtype", "sequential", "prune_seed",
+        "calibration_length", "calibration_dtype", "sequential", "prune_seed", "method_options", "allocation_options",
     }  # fmt: skip
 
 
