@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lm_eval_illusion.report.halves import CONDITIONS
+from lm_eval_illusion.report.halves import HALVES
 from lm_eval_illusion.report.join import Item
 from lm_eval_illusion.report.measures import ModelFigures
 from lm_eval_illusion.report.schema import LeakFigures, Note, Row
@@ -50,7 +50,7 @@ def comparison_notes(
     for condition in row.missing:
         notes.append(
             _warning(
-                f"Not measured in every language: {CONDITIONS[condition]}. Never read one distance without the "
+                f"Not measured in every language: {HALVES[condition]}. Never read one distance without the "
                 "other; run both "
                 f"models with --tasks {_with(tasks, condition)}."
             )
@@ -130,7 +130,7 @@ def _with(tasks: Sequence[str], condition: str) -> str:
     """The tasks that would measure a missing condition, as groups."""
     groups = set()
     for task in tasks:
-        for known in sorted(CONDITIONS, key=len, reverse=True):
+        for known in sorted(HALVES, key=len, reverse=True):
             if f"_{known}_" in task:
                 groups.add(f"{task.split(f'_{known}_')[0]}_{condition}")
                 break

@@ -9,7 +9,7 @@ import numpy as np
 from lm_eval_illusion.report.columns import Columns, Floats, Side, columns_of
 from lm_eval_illusion.report.contrast import contrast
 from lm_eval_illusion.report.figures import estimate, model_figures
-from lm_eval_illusion.report.halves import CONDITIONS
+from lm_eval_illusion.report.halves import HALVES
 from lm_eval_illusion.report.join import Joined
 from lm_eval_illusion.report.measures import Estimate, Flips
 from lm_eval_illusion.report.schema import OfficialMean, OfficialRow, Row, Settings
@@ -56,7 +56,7 @@ def _row(joined: Joined, settings: Settings, scope: str, dataset: str | None, la
             "unmatched_reasons": unmatched,
             "clusters": clusters,
             "decided": decided,
-            "missing": [name for name in CONDITIONS if not all(name in conditions for conditions in run)],
+            "missing": [name for name in HALVES if not all(name in conditions for conditions in run)],
             "dense": model_figures(columns.dense, columns.clusters) if columns else None,
             "pruned": model_figures(columns.pruned, columns.clusters) if columns else None,
             "contrast": contrast(columns, margin=settings.margin, enough=decided) if columns else None,

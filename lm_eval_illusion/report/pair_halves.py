@@ -1,0 +1,116 @@
+"""Choices and open answers: one half (one condition) of an item as one model answered it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StrictFloat, StrictInt, model_validator
+
+from lm_eval_illusion.pairs.conditions import CONDITIONS
+
+__all__ = ["ChoiceHalf", "Common", "Fraction", "GenerationHalf", "Parting"]
+
+Fraction = Annotated[StrictFloat | StrictInt, Field(ge=0, le=1, allow_inf_nan=False)]
+"""A share from 0 to 1."""
+
+
+class Common(BaseModel):
+    """Fields of every half."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    schema_: Annotated[Literal[1], Field(alias="schema")]
+    condition: str
+    """A name in `CONDITIONS`, whose kind chose the class."""
+    item_id: Annotated[str, Field(min_length=1)]
+    dataset: str
+    language: str
+    cluster: str
+    passage_sha256: str | None = None
+    valid: bool
+    invalid_reason: str | None = None
+    fits: bool | None = None
+
+
+class Parting(BaseModel):
+    """The token at which the gold parts from its strongest rival (the best other option per character)."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    rival: Annotated[StrictInt, Field(ge=0)]
+    """Index of the rival among the choices."""
+    token: Annotated[StrictInt, Field(ge=0)]
+    """0-based position of the first token that differs; those before are shared."""
+    gold_rank: Annotated[StrictInt, Field(ge=1)] | None = None
+    """1 + tokens of the vocabulary with a higher logit than the gold's token there."""
+    margin: Annotated[StrictFloat | StrictInt, Field(allow_inf_nan=False)] | None = None
+    """log p(gold's token) - log p(rival's token) there, nats."""
+
+
+class ChoiceHalf(Common):
+    """Multiple choice: the model scored every option."""
+
+    choices: list[str] = []
+    gold: int = 0
+    sources: list[str] = []
+    logprobs: list[float | None] = []
+    logprobs_unconditional: list[float | None] | None = None
+    right: dict[str, bool | None] = {}
+    picked: int | None = None
+    first_token_rank: int | None = None
+    parting: Parting | None = None
+    """None: an older run, another backend, a score that is not finite, or one option starts the other."""
+    right_far: dict[str, bool | None] | None = None
+    """Of seven options: right over the gold and the three far ones (`right`: the gold and the three near ones)."""
+    distances: list[str] | None = None
+    """mc_graded: how far each choice comes from."""
+    options: list[str] | None = None
+    """mc_letters: the text behind each letter."""
+    earlier: str | None = None
+    """revise: the earlier answer that the model was shown."""
+    flags: dict[str, bool | None] = {}
+
+    @model_validator(mode="after")
+    def _complete(self) -> ChoiceHalf:
+        if self.valid and self.right.get("chars") is None:
+            raise ValueError("a valid multiple-choice record needs right.chars")
+        if self.valid and (len(self.choices) < 2 or not 0 <= self.gold < len(self.choices)):
+            raise ValueError(f"gold {self.gold} does not index {len(self.choices)} choices (at least 2 are needed)")
+        if self.parting and (self.parting.rival == self.gold or self.parting.rival >= len(self.choices)):
+            raise ValueError(
+                f"parting.rival {self.parting.rival} must be another than the gold {self.gold} of {len(self.choices)} "
+                "choices"
+            )
+        if self.valid and self.condition == "mc_graded" and len(self.distances or []) != len(self.choices):
+            raise ValueError(f"{len(self.distances or [])} distances for {len(self.choices)} choices")
+        return self
+
+
+class GenerationHalf(Common):
+    """Open generation: the model wrote an answer."""
+
+    answers: list[str] = []
+    gold_text: str = ""
+    answer: str = ""
+    right: dict[str, bool | None] = {}
+    f1: float | None = None
+    char_f1: float | None = None
+    tied_steps: Annotated[StrictInt, Field(ge=0)] | None = None
+    """Greedy steps of this answer whose two highest logits were equal in the model's dtype. None: an older run,
+    another backend, or not greedy."""
+    control_targets: list[str] = []
+    """Wrong texts that the same matcher counted as targets."""
+    control_hits: list[bool] = []
+    control: Fraction | None = None
+    """Share of these that the answer hit: what recovers by chance."""
+    earlier: str | None = None
+    """revise: the earlier answer that the model was shown."""
+    flags: dict[str, bool | None] = {}
+
+    @model_validator(mode="after")
+    def _complete(self) -> GenerationHalf:
+        if self.valid and self.right.get("standard") is None:
+            raise ValueError("a valid generation record needs right.standard")
+        if self.valid and CONDITIONS[self.condition].recovers and self.control is None:
+            raise ValueError(f"a valid {self.condition} record needs control")
+        return self
