@@ -10,14 +10,15 @@ from typing import Any
 from lm_eval_illusion import __version__
 from lm_eval_illusion.errors import IllusionError
 from lm_eval_illusion.report.comparability import check_comparable, check_halves
+from lm_eval_illusion.report.conclusion import conclude_all
 from lm_eval_illusion.report.curves import gather_curves
-from lm_eval_illusion.report.halves import MATCHERS, NORMALISERS
+from lm_eval_illusion.report.halves import HALVES, MATCHERS, NORMALISERS
 from lm_eval_illusion.report.headline import headline
 from lm_eval_illusion.report.items import examples, item_lines
 from lm_eval_illusion.report.join import join_runs
 from lm_eval_illusion.report.leaks import leak_figures
+from lm_eval_illusion.report.merge import read_merged
 from lm_eval_illusion.report.notes import comparison_notes
-from lm_eval_illusion.report.records import read_run
 from lm_eval_illusion.report.rows import build_rows, official_means
 from lm_eval_illusion.report.run_notes import run_notes
 from lm_eval_illusion.report.runs import Run
@@ -48,7 +49,8 @@ def build_report(runs: Sequence[Path], *, settings: Settings = DEFAULTS) -> Repo
     Nothing is sampled: the same files give the same report to the last digit.
 
     Args:
-        runs: Run folders or results files, the dense run first; at least two.
+        runs: Run folders or results files, the dense run first; at least two. Several of one model, as when its
+            failures were probed later, are joined with `+`.
         settings: Margin and least sizes.
 
     Raises:
@@ -59,7 +61,7 @@ def build_report(runs: Sequence[Path], *, settings: Settings = DEFAULTS) -> Repo
             f"{len(runs)} run given, expected a dense one and at least one pruned: "
             "`lm-eval-illusion report RUN_DENSE RUN_PRUNED [MORE ...] --out DIR`"
         )
-    read = [read_run(Path(path)) for path in runs]
+    read = [read_merged(Path(path)) for path in runs]
     for run in read:
         check_halves(run)
     for other in read[1:]:
@@ -71,6 +73,8 @@ def build_report(runs: Sequence[Path], *, settings: Settings = DEFAULTS) -> Repo
     ]
     notes = run_notes(summaries, [run.facts.use_cache for run in read])
     alarms = [note.text for note in [*notes, *(n for c in comparisons for n in c.notes)] if note.level == "alarm"]
+    curves = gather_curves(summaries, comparisons)
+    items = tuple(item_lines(read, labels))
     file = ReportFile(
         schema_name="lm-eval-illusion/report",
         schema_version=3,
@@ -80,9 +84,10 @@ def build_report(runs: Sequence[Path], *, settings: Settings = DEFAULTS) -> Repo
         notes=notes,
         runs=summaries,
         comparisons=comparisons,
-        curves=gather_curves(summaries, comparisons),
+        curves=curves,
+        conclusions=conclude_all(comparisons, curves, items, settings),
     )
-    return Report(file, tuple(item_lines(read, labels)))
+    return Report(file, items)
 
 
 def _compare(first: Run, other: Run, dense: str, pruned: str, settings: Settings) -> Comparison:
@@ -94,7 +99,7 @@ def _compare(first: Run, other: Run, dense: str, pruned: str, settings: Settings
         dense=dense,
         pruned=pruned,
         headline=headline(rows[0], dense, pruned, settings),
-        notes=comparison_notes(rows[0], joined.items, leaks, sorted(first.tasks), dense, pruned, dtypes),
+        notes=comparison_notes(rows[0], joined.items, leaks, first.tasks_under(HALVES), dense, pruned, dtypes),
         rows=rows,
         official=official_means(joined),
         leaks=leaks,

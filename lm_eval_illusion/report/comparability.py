@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from lm_eval_illusion.errors import IllusionError
+from lm_eval_illusion.pairs.conditions import CONDITIONS
+from lm_eval_illusion.report.halves import HALVES
 from lm_eval_illusion.report.runs import Run
 
 __all__ = ["check_comparable", "check_halves"]
 
 
 def check_halves(run: Run) -> None:
-    """All halves of an item saw the same prompt up to the answer.
+    """All halves of an item, and the probes that read its prompt, saw the same prompt up to the answer.
 
     Raises:
-        IllusionError: Two conditions of one item have different prompt hashes.
+        IllusionError: Two such conditions of one item have different prompt hashes.
     """
     first: dict[str, tuple[str, str]] = {}
-    for condition in sorted(run.halves):
+    for condition in sorted(name for name in run.halves if CONDITIONS[name].same_prompt):
         for item_id, record in sorted(run.halves[condition].items()):
             task, prompt = first.setdefault(item_id, (record.task, record.prompt_hash))
             if prompt != record.prompt_hash:
@@ -31,19 +33,23 @@ def check_halves(run: Run) -> None:
 def check_comparable(first: Run, other: Run) -> None:
     """Two runs asked the same questions in the same words.
 
+    The tasks of the pair itself must be the same; a probe that one run alone has is left for a note. Rounds of
+    self-correction show each model its own answer, so their documents and prompts differ and are not compared.
+
     Raises:
-        IllusionError: Tasks, versions, shots, chat template, system instruction, generation settings, documents or
-            prompts differ, or a run's scores are NaN throughout.
+        IllusionError: Tasks of the pair, versions, shots, chat template, system instruction, generation settings,
+            documents or prompts differ, or a run's scores are NaN throughout.
     """
     where = f"{first.path} and {other.path}"
-    if set(first.tasks) != set(other.tasks):
+    one_pair, two_pair = set(first.tasks_under(HALVES)), set(other.tasks_under(HALVES))
+    if one_pair != two_pair:
         only = [
-            f"only in {run.path}: {', '.join(sorted(set(run.tasks) - set(rest.tasks)))}"
-            for run, rest in ((first, other), (other, first))
-            if set(run.tasks) - set(rest.tasks)
+            f"only in {run.path}: {', '.join(sorted(mine - theirs))}"
+            for run, mine, theirs in ((first, one_pair, two_pair), (other, two_pair, one_pair))
+            if mine - theirs
         ]
         raise IllusionError(f"different tasks in {where} ({'; '.join(only)}); run both with the same --tasks")
-    for name in sorted(first.tasks):
+    for name in sorted(first.tasks.keys() & other.tasks.keys()):
         one, two = first.tasks[name], other.tasks[name]
         if one.version != two.version:
             raise IllusionError(
@@ -116,7 +122,7 @@ def _shown(fact: object) -> str:
 
 
 def _check_scores(run: Run) -> None:
-    for condition in sorted(run.halves):
+    for condition in sorted(name for name in run.halves if name in HALVES):
         records = run.halves[condition].values()
         if all(r.half.invalid_reason == "non_finite" and not r.half.valid for r in records):
             task = min(r.task for r in records)
@@ -128,7 +134,7 @@ def _check_scores(run: Run) -> None:
 
 
 def _check_items(first: Run, other: Run) -> None:
-    for condition in sorted(first.halves):
+    for condition in sorted(name for name in first.halves if CONDITIONS[name].answers_from is None):
         theirs = other.halves.get(condition, {})
         for item_id, record in sorted(first.halves[condition].items()):
             match = theirs.get(item_id)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from lm_eval_illusion.errors import IllusionError
-from lm_eval_illusion.report.halves import ChoiceHalf, GenerationHalf, Half
+from lm_eval_illusion.report.halves import HALVES, ChoiceHalf, GenerationHalf, Half
 from lm_eval_illusion.report.runs import Run
 
 __all__ = ["Halves", "Item", "Joined", "Outside", "join_runs"]
@@ -19,9 +19,11 @@ class Halves:
     near: ChoiceHalf | None
     far: ChoiceHalf | None
     generation: GenerationHalf | None
+    probes: Mapping[str, Half] = field(default_factory=dict, compare=False)
+    """Further condition -> what it showed, valid or not; only those that were run on this item."""
 
     def all(self) -> list[Half]:
-        """The halves that were run."""
+        """The halves of the pair that were run."""
         return [half for half in (self.near, self.far, self.generation) if half is not None]
 
 
@@ -54,7 +56,7 @@ class Outside:
 
 @dataclass(frozen=True)
 class Joined:
-    """Items sorted by id, those outside, and which conditions each dataset and language had."""
+    """Items sorted by id, those outside, and which halves of the pair each dataset and language had."""
 
     items: tuple[Item, ...]
     outside: tuple[Outside, ...]
@@ -65,17 +67,20 @@ def join_runs(first: Run, other: Run) -> Joined:
     """Join on the stable item id; the order of files and lines plays no part.
 
     An item is unmatched where one run lacks it, or lacks one of the conditions which its language was run under;
-    excluded where it is invalid in any half of either run.
+    excluded where it is invalid in any half of either run. Only the halves of the pair decide that; probes are
+    attached to whatever is joined.
 
     Raises:
         IllusionError: No item is left to compare.
     """
     conditions: dict[tuple[str, str], set[str]] = {}
     for run in (first, other):
-        for condition, records in run.halves.items():
+        for condition in HALVES:
+            records = run.halves.get(condition, {})
             for record in records.values():
                 conditions.setdefault((record.half.dataset, record.half.language), set()).add(condition)
     one, two = _by_item(first), _by_item(other)
+    one_probes, two_probes = _by_item(first, probes=True), _by_item(other, probes=True)
     items: list[Item] = []
     outside: list[Outside] = []
     for item_id in sorted(one.keys() | two.keys()):
@@ -94,7 +99,12 @@ def join_runs(first: Run, other: Run) -> Joined:
             continue
         items.append(
             Item(
-                item_id, *place, any_half.cluster, any_half.passage_sha256, _halves(one[item_id]), _halves(two[item_id])
+                item_id,
+                *place,
+                any_half.cluster,
+                any_half.passage_sha256,
+                _halves(one[item_id], one_probes.get(item_id, {})),
+                _halves(two[item_id], two_probes.get(item_id, {})),
             )
         )
     if not items:
@@ -102,20 +112,20 @@ def join_runs(first: Run, other: Run) -> Joined:
     return Joined(tuple(items), tuple(outside), {key: frozenset(value) for key, value in conditions.items()})
 
 
-def _by_item(run: Run) -> dict[str, dict[str, Half]]:
+def _by_item(run: Run, *, probes: bool = False) -> dict[str, dict[str, Half]]:
     table: dict[str, dict[str, Half]] = {}
-    for condition in sorted(run.halves):
+    for condition in sorted(name for name in run.halves if (name not in HALVES) == probes):
         for item_id, record in run.halves[condition].items():
             table.setdefault(item_id, {})[condition] = record.half
     return table
 
 
-def _halves(found: Mapping[str, Half]) -> Halves:
+def _halves(found: Mapping[str, Half], probes: Mapping[str, Half]) -> Halves:
     near, far, generation = (found.get(name) for name in ("mc", "mc_far", "gen"))
     assert near is None or isinstance(near, ChoiceHalf)
     assert far is None or isinstance(far, ChoiceHalf)
     assert generation is None or isinstance(generation, GenerationHalf)
-    return Halves(near, far, generation)
+    return Halves(near, far, generation, probes)
 
 
 def _nothing_left(first: Run, other: Run, outside: list[Outside]) -> str:

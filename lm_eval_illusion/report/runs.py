@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -95,3 +95,7 @@ class Run:
     halves: Mapping[str, Mapping[str, HalfRecord]]
     """condition -> item_id -> half."""
     documents: Mapping[str, Document] = field(default_factory=dict)
+
+    def tasks_under(self, conditions: Iterable[str]) -> list[str]:
+        """The tasks that asked under any of these conditions, sorted."""
+        return sorted({r.task for name in conditions for r in self.halves.get(name, {}).values()})
