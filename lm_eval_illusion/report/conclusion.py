@@ -8,7 +8,7 @@ from typing import Any
 from lm_eval_illusion.report.conclusion_figures import Conclusion, Conclusions, Statement
 from lm_eval_illusion.report.curve_figures import Curves
 from lm_eval_illusion.report.growth import sweep_statements
-from lm_eval_illusion.report.numbers import decimals, interval
+from lm_eval_illusion.report.numbers import decimals
 from lm_eval_illusion.report.probe_measures import ProbeFigures, RankFigures, VerdictCounts
 from lm_eval_illusion.report.schema import Comparison, Row, Settings
 from lm_eval_illusion.report.statements import MEDIAN, brought_back, find_recovery, statements
@@ -20,7 +20,7 @@ _FORM = {
     "repeated": "repeat themselves",
     "empty": "are empty",
     "cut": "were cut",
-    "unclosed_thought": "end in a thought",
+    "unclosed_thought": "end within a thought",
 }
 
 
@@ -129,8 +129,8 @@ def _display(probes: ProbeFigures) -> str:
         return ""
     ablation = f"; without the gold among them {brought_back(without)}" if without else ""
     return (
-        f"With the candidates displayed: {brought_back(shown)}{ablation}. Whoever reads the gold in the prompt need not "
-        "know it."
+        f"With the candidates displayed: {brought_back(shown)}{ablation}. Whoever reads the gold in the prompt need "
+        "not know it."
     )
 
 

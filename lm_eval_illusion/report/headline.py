@@ -7,11 +7,15 @@ from lm_eval_illusion.report.measures import DistanceContrast
 from lm_eval_illusion.report.numbers import decimals, interval, probability
 from lm_eval_illusion.report.schema import Row, Settings
 
-__all__ = ["LIMITS", "headline"]
+__all__ = ["LIMITS", "PROBED_LIMITS", "headline"]
 
 LIMITS = (
     "Not shown by these numbers: whether a lost answer is erased or only demoted, and anything about other questions, "
     "prompts, matchers or calibration texts."
+)
+PROBED_LIMITS = (
+    "Not shown by these numbers: that an answer which no probe brought back is erased, and anything about other "
+    "questions, prompts, matchers, probes or calibration texts."
 )
 
 
@@ -24,6 +28,7 @@ def headline(row: Row, dense: str, pruned: str, settings: Settings) -> list[str]
         pruned: Label of the other run.
         settings: Least sizes, for the words.
     """
+    limits = LIMITS if row.pruned_probes is None else PROBED_LIMITS
     if row.dense is None or row.pruned is None or row.contrast is None:
         return [f"{pruned} against {dense}: no items to compare."]
     said = [_numbers(row, dense, pruned)]
@@ -32,7 +37,7 @@ def headline(row: Row, dense: str, pruned: str, settings: Settings) -> list[str]
             f"Undecided: {row.joined} items in {row.clusters} passages; a verdict takes {settings.min_items} items in "
             f"{settings.min_clusters} passages."
         )
-        return [*said, LIMITS]
+        return [*said, limits]
     distances: tuple[Distance, ...] = ("near", "far")
     for distance in distances:
         contrast = row.contrast.near if distance == "near" else row.contrast.far
@@ -45,7 +50,7 @@ def headline(row: Row, dense: str, pruned: str, settings: Settings) -> list[str]
             f"Generation changed by {interval(flips.delta, sign=True)} (p {probability(p)}, {flips.lost} lost, "
             f"{flips.won} won)."
         )
-    return [*said, LIMITS]
+    return [*said, limits]
 
 
 def _numbers(row: Row, dense: str, pruned: str) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from lm_eval_illusion.report.conclusion_figures import Conclusions
 from lm_eval_illusion.report.curve_figures import Curves
 from lm_eval_illusion.report.measures import (
     Contrast,
@@ -213,3 +214,5 @@ class ReportFile(Plain):
     comparisons: list[Comparison]
     curves: Curves | None
     """None where no method was run at two sparsities."""
+    conclusions: Conclusions | None
+    """None where no pruned run has probes."""
