@@ -32,44 +32,40 @@ def pass_at_k(draws: int, right: int, k: int) -> float:
     return 1.0 - comb(draws - right, k) / comb(draws, k)
 
 
-def _several(
-    doc: Mapping[str, Any], responses: Sequence[Any], what: str
-) -> tuple[dict[str, Any], list[dict[str, Any]], list[str]]:
-    """Return the record, its outputs and its control targets."""
+def _output(doc: Mapping[str, Any], hypothesis: Mapping[str, Any], targets: list[str], valid: bool) -> dict[str, Any]:
+    judged = judge(doc, str(hypothesis["text"]), hypothesis["finish"])
+    answer = judged.reading.answer
+    return {
+        "answer": answer,
+        "logprob": finite(hypothesis["logprob"]),
+        "right": judged.right(valid),
+        "flags": judged.flags,
+        "control_hits": [valid and hit for hit in hits(answer, targets, doc["language"])],
+    }
+
+
+def _several(doc: Mapping[str, Any], responses: Sequence[Any], what: str) -> dict[str, Any]:
+    """Return the record over all outputs of an item."""
     response = responses[0] if responses else ""
     hypotheses = require_told(doc, response, "hypotheses", what) or []
-    targets = control_targets(doc)
     broken = any(h["logprob"] is not None and not isfinite(h["logprob"]) for h in hypotheses)
     non_finite = broken or bool(told(response, "non_finite"))
     record = common(doc, doc["condition"], all_fit([response]), non_finite)
-    valid = record["valid"]
-    outputs = []
-    for hypothesis in hypotheses:
-        judged = judge(doc, str(hypothesis["text"]), hypothesis["finish"])
-        answer = judged.reading.answer
-        outputs.append(
-            {
-                "answer": answer,
-                "logprob": finite(hypothesis["logprob"]),
-                "right": judged.right(valid),
-                "flags": judged.flags,
-                "control_hits": [valid and hit for hit in hits(answer, targets, doc["language"])],
-            }
-        )
+    targets = control_targets(doc)
+    outputs = [_output(doc, hypothesis, targets, record["valid"]) for hypothesis in hypotheses]
     nothing = {"right": dict.fromkeys(MATCHERS, False), "control_hits": [False] * len(targets)}
     first = outputs[0] if outputs else nothing
-    record |= {
+    return record | {
         "answers": list(doc["answers"]),
         "gold_text": doc["gold_text"],
         "outputs": outputs,
         "right": {name: any(output["right"][name] for output in outputs) for name in MATCHERS},
         "right_first": first["right"],
         "control_targets": targets,
-        "control": share([any(o["control_hits"][i] for o in outputs) for i in range(len(targets))]),
+        "control": share([any(output["control_hits"][i] for output in outputs) for i in range(len(targets))]),
         "control_first": share(first["control_hits"]),
         "flags": {"non_finite": non_finite},
     }
-    return record, outputs, targets
 
 
 def process_beam(doc: Mapping[str, Any], responses: Sequence[Any]) -> dict[str, Any]:
@@ -78,7 +74,7 @@ def process_beam(doc: Mapping[str, Any], responses: Sequence[Any]) -> dict[str, 
     Returns:
         `correct` (any hypothesis), `correct_first` and the record `illusion`; of an invalid item the record alone.
     """
-    record, _, _ = _several(doc, responses, "hypotheses")
+    record = _several(doc, responses, "hypotheses")
     if not record["valid"]:
         return {"illusion": record}
     return {
@@ -95,9 +91,10 @@ def process_sample(doc: Mapping[str, Any], responses: Sequence[Any]) -> dict[str
         `pass_at_1`, `pass_at_K` for the largest K of `PASS_AT` with so many draws, and the record `illusion`; of an
         invalid item the record alone.
     """
-    record, outputs, targets = _several(doc, responses, "samples")
+    record = _several(doc, responses, "samples")
+    outputs = record["outputs"]
     n, ks = len(outputs), [k for k in PASS_AT if k <= len(outputs)]
-    by_target = [sum(output["control_hits"][i] for output in outputs) for i in range(len(targets))]
+    by_target = [sum(output["control_hits"][i] for output in outputs) for i in range(len(record["control_targets"]))]
     right = sum(output["right"]["standard"] for output in outputs)
     record |= {
         "hits": right,
