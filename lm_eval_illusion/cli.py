@@ -41,19 +41,33 @@ def top(version: Annotated[bool, typer.Option("--version", help="Print the versi
 
 
 @app.command(context_settings=PASS_THROUGH)
-def run(context: typer.Context) -> None:
+def run(
+    context: typer.Context,
+    answers: Annotated[
+        str | None,
+        typer.Option("--answers", metavar="RUN", help="Show the model its answers of this finished run."),
+    ] = None,
+    probe_failures: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--probe-failures", metavar="RUN", help="Ask only what this finished run failed; again for more runs."
+        ),
+    ] = None,
+) -> None:
     """Run lm_eval with its own arguments, checking data first and the written files afterwards.
 
-    Everything after `run` goes to `lm_eval run`; `--log_samples` and `--output_path` are added where they are missing.
+    Everything else after `run` goes to `lm_eval run`; `--log_samples` and `--output_path` are added where missing.
     Works where the autoload hook is switched off.
     """
     from lm_eval_illusion.harness import launch
+    from lm_eval_illusion.harness.feed import Feeding
 
-    if not context.args or context.args[0] in ("-h", "--help"):
+    fed = answers is not None or bool(probe_failures)
+    if not (context.args or fed) or (context.args and context.args[0] in ("-h", "--help")):
         print(context.get_help())
         print("\nThe arguments of lm_eval itself: lm_eval run --help")
         return
-    out = launch.run(context.args)
+    out = launch.run(context.args, Feeding(answers, tuple(probe_failures or ())) if fed else None)
     print(f"run: {out}")
 
 

@@ -1,6 +1,7 @@
 """Runs the harness's own command line, with what a paired evaluation needs made sure of before and after.
 
-Before: the samples are logged somewhere, and the data of our tasks can be had (the harness loads data after the model).
+Before: the samples are logged somewhere, the data of our tasks can be had (the harness loads data after the model), and
+the model can do what the tasks ask. What finished runs are to be fed with is written down and passed on.
 After: the files of the run are really there (the harness turns a failed save into a warning and exits with 0).
 """
 
@@ -10,64 +11,15 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from lm_eval_illusion.errors import IllusionError
 from lm_eval_illusion.harness import names, plugin
+from lm_eval_illusion.harness.arguments import read_arguments
+from lm_eval_illusion.harness.askable import check_answers, check_model, with_feed
+from lm_eval_illusion.harness.feed import Feeding
+from lm_eval_illusion.harness.resolve import resolve
 from lm_eval_illusion.pairs.sources import check_data
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What a command line of `lm_eval run` asks for, as far as it matters here."""
-
-    tasks: tuple[str, ...]
-    """Names, groups and patterns."""
-    metadata: dict[str, Any]
-    """`--metadata`."""
-    output_path: str | None
-    """`--output_path`."""
-    log_samples: bool
-    """`--log_samples`."""
-    cache_requests: bool
-    """Whether `--cache_requests` was given."""
-
-
-def read_arguments(argv: Sequence[str]) -> Asked:
-    """Read arguments with the harness's own parser, its `--config` file included.
-
-    Raises:
-        SystemExit: As argparse does, for words the harness does not know.
-        IllusionError: If the configuration file cannot be read.
-    """
-    from lm_eval._cli import HarnessCLI
-
-    given = {
-        key: value for key, value in vars(HarnessCLI()._parser.parse_args(["run", *argv])).items() if value is not None
-    }
-    if "config" in given:
-        given = {**_config_file(Path(str(given["config"]))), **given}
-    tasks = given.get("tasks") or []
-    listed = tasks.split(",") if isinstance(tasks, str) else [name for part in tasks for name in str(part).split(",")]
-    return Asked(
-        tasks=tuple(name for name in listed if name),
-        metadata=dict(given.get("metadata") or {}),
-        output_path=given.get("output_path"),
-        log_samples=bool(given.get("log_samples")),
-        cache_requests=bool(given.get("cache_requests")),
-    )
-
-
-def _config_file(path: Path) -> dict[str, Any]:
-    import yaml
-
-    try:
-        held = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, yaml.YAMLError) as error:
-        raise IllusionError(f"--config {path}: cannot be read ({' '.join(str(error).split())})") from error
-    return held if isinstance(held, dict) else {}
 
 
 def completed(argv: Sequence[str]) -> tuple[list[str], Path]:
@@ -105,20 +57,29 @@ def check_data_of(tasks: Iterable[str], folder: str | None) -> None:
         check_data(dataset, language, folder)
 
 
-def run(argv: Sequence[str]) -> Path:
+def run(argv: Sequence[str], feeding: Feeding | None = None) -> Path:
     """Run `lm_eval run` in this process.
 
     Args:
         argv: Arguments of `lm_eval run`.
+        feeding: Finished runs whose items or answers are fed on.
 
     Returns:
         The output folder.
 
     Raises:
-        IllusionError: If the data is missing or the run left no results or no samples.
+        IllusionError: If the data is missing, the tasks ask what the model cannot do or nothing at all, or the run left
+            no results or no samples.
     """
     words, out = completed(argv)
     asked = read_arguments(words)
+    tasks = [task for found in resolve(asked.tasks, asked.include_path).values() for task in found]
+    check_model(tasks, asked.model)
+    given = feeding.answers if feeding else asked.metadata.get("illusion_answers")
+    check_answers(tasks, bool(given))
+    if feeding:
+        words = with_feed(words, feeding, out)
+        asked = read_arguments(words)
     check_data_of(asked.tasks, asked.metadata.get("illusion_data"))
     plugin.register()
     from lm_eval.__main__ import cli_evaluate

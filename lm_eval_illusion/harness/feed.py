@@ -1,0 +1,179 @@
+"""Feeds the items of finished runs to a second one: only what was failed, and what was answered before.
+
+All requests of a run are built before any answer exists. What depends on earlier answers is therefore a run of its
+own, told by a file which items to ask and what the model answered in the first place.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lm_eval_illusion.errors import IllusionError
+from lm_eval_illusion.harness.names import PairedTask
+from lm_eval_illusion.pairs.conditions import CONDITIONS
+from lm_eval_illusion.report.halves import ChoiceHalf, GenerationHalf
+from lm_eval_illusion.report.records import read_run
+from lm_eval_illusion.report.runs import Run
+
+SCHEMA = 1
+"""Version of the file."""
+FILE = "fed.json"
+"""Its name, in the run's output folder."""
+ANSWERING = tuple(dict.fromkeys(c.answers_from for c in CONDITIONS.values() if c.answers_from))
+"""Conditions whose answers are shown again: mc, gen and the first round of self-correction."""
+
+Place = tuple[str, str]
+"""Data set and language."""
+
+
+@dataclass(frozen=True)
+class Feeding:
+    """What a command line asks to be fed."""
+
+    answers: str | None = None
+    """Run folder whose answers are shown again (`--answers`)."""
+    failures: tuple[str, ...] = ()
+    """Run folders whose failures are asked (`--probe-failures`): items that any of them failed."""
+
+
+@dataclass(frozen=True)
+class Fed:
+    """What finished runs hand on."""
+
+    items: tuple[str, ...] | None
+    """Item ids to ask, sorted; None asks all."""
+    answers: Mapping[str, Mapping[str, str]] | None
+    """Item id -> condition -> what was answered; None where no answers were asked for."""
+    places: Mapping[str, Place]
+    """Item id -> data set and language, of every item named above."""
+    sources: tuple[tuple[str, str], ...]
+    """Name and SHA-256 of each results file that was read."""
+
+    def written(self) -> str:
+        """Return the file's text."""
+        told = {
+            "schema": SCHEMA,
+            "from": [{"results": name, "sha256": digest} for name, digest in self.sources],
+            "items": None if self.items is None else list(self.items),
+            "answers": self.answers,
+        }
+        return json.dumps(told, ensure_ascii=False, indent=1, sort_keys=True) + "\n"
+
+
+def gather(feeding: Feeding) -> Fed:
+    """Read the runs that are to be fed on.
+
+    Raises:
+        IllusionError: A run cannot be read, holds nothing of the kind, or failed no item.
+    """
+    runs = {name: read_run(Path(name)) for name in dict.fromkeys([*feeding.failures, *_named(feeding.answers)])}
+    places: dict[str, Place] = {}
+    failed: dict[str, Place] = {}
+    for name in feeding.failures:
+        failed |= _failures(runs[name])
+    if feeding.failures and not failed:
+        raise IllusionError(
+            f"--probe-failures {' '.join(feeding.failures)}: every valid open answer there is right, so there is "
+            "nothing to probe; leave the option out to probe all items"
+        )
+    answers = _answers(runs[feeding.answers], places) if feeding.answers else None
+    places |= failed
+    sources = [(run.results_file.name, _sha256(run.results_file)) for run in runs.values()]
+    return Fed(tuple(sorted(failed)) if feeding.failures else None, answers, places, tuple(sources))
+
+
+def _named(path: str | None) -> tuple[str, ...]:
+    return () if path is None else (path,)
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _failures(run: Run) -> dict[str, Place]:
+    records = run.halves.get("gen")
+    if not records:
+        raise IllusionError(
+            f"--probe-failures {run.path}: no open answers (gen) there, it holds {', '.join(sorted(run.halves))}; "
+            "failures are those of open generation: run the _gen tasks first"
+        )
+    found = {}
+    for item_id, record in records.items():
+        half = record.half
+        if isinstance(half, GenerationHalf) and half.valid and half.right.get("standard") is False:
+            found[item_id] = (half.dataset, half.language)
+    return found
+
+
+def _answers(run: Run, places: dict[str, Place]) -> dict[str, dict[str, str]]:
+    given: dict[str, dict[str, str]] = {}
+    for condition in ANSWERING:
+        for item_id, record in run.halves.get(condition, {}).items():
+            answer = _answer(record.half)
+            if answer is not None:
+                given.setdefault(item_id, {})[condition] = answer
+                places[item_id] = (record.half.dataset, record.half.language)
+    if not given:
+        raise IllusionError(
+            f"--answers {run.path}: no answers to show again, it holds {', '.join(sorted(run.halves))}; expected a run "
+            f"of {', '.join(ANSWERING)}"
+        )
+    return given
+
+
+def _answer(half: Any) -> str | None:
+    """Return what was answered: the text written or the option picked; None of an invalid item or a tie."""
+    if not half.valid:
+        return None
+    if isinstance(half, GenerationHalf):
+        return half.answer
+    picked = half.picked if isinstance(half, ChoiceHalf) else None
+    return None if picked is None else half.choices[picked]
+
+
+def narrow(fed: Fed, tasks: Iterable[PairedTask]) -> list[PairedTask]:
+    """Return the tasks that have something to ask; the others would end the run for want of rows.
+
+    Raises:
+        IllusionError: If none has.
+    """
+    asked = list(tasks)
+    left = [task for task in asked if _has_items(fed, task)]
+    if left:
+        return left
+    there = sorted({f"{dataset} {language}" for dataset, language in fed.places.values()})
+    raise IllusionError(
+        f"--tasks {','.join(task.name for task in asked[:6])}{',...' if len(asked) > 6 else ''}: the runs that are fed "
+        f"hold nothing for them; they hold {', '.join(there)} "
+        f"({', '.join(sorted({c for given in (fed.answers or {}).values() for c in given}) or ['failures'])}): "
+        "ask tasks of those, or feed another run"
+    )
+
+
+def _has_items(fed: Fed, task: PairedTask) -> bool:
+    place, source = (task.dataset, task.language), CONDITIONS[task.condition].answers_from
+    if source is None:
+        return fed.items is None or any(fed.places[item] == place for item in fed.items)
+    given = fed.answers or {}
+    items: Sequence[str] = fed.items if fed.items is not None else tuple(given)
+    return any(fed.places[item] == place and source in given.get(item, {}) for item in items)
+
+
+def write(fed: Fed, folder: Path) -> tuple[Path, str]:
+    """Write the file (to a temporary file, then renamed).
+
+    Returns:
+        Its path, absolute, and its SHA-256.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    text, path = fed.written().encode("utf-8"), (folder / FILE).resolve()
+    scratch = path.with_name(f"{FILE}.{os.getpid()}.tmp")
+    scratch.write_bytes(text)
+    os.replace(scratch, path)
+    return path, hashlib.sha256(text).hexdigest()
