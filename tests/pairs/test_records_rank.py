@@ -49,6 +49,8 @@ def test_a_model_that_never_leaves_the_gold():
     {"logprobs": [-2.5, math.nan]},
     {"margin": -math.inf},
     {"gold_logprob": math.inf},
+    {"agreement": None},
+    {"ranks": [], "logprobs": []},
 ])  # fmt: skip
 def test_numbers_that_are_not_finite_make_the_item_invalid(change):
     out = process_rank(row("rank"), told(**change))

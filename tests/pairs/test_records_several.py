@@ -85,6 +85,7 @@ def test_what_could_not_be_answered_is_invalid_and_counted(process, lost):
     out = process(row("sample"), said("", **lost))
     assert set(out) == {"illusion"}
     assert (out["illusion"]["valid"], out["illusion"]["outputs"]) == (False, [])
+    assert out["illusion"].get("draws") is out["illusion"].get("hits") is None
     assert count_valid([out["illusion"]]) == 0
     assert json.loads(json.dumps(out, allow_nan=False)) == out
     record = process(row("sample"), several("Paris", "Oslo", **lost))["illusion"]

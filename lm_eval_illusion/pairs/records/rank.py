@@ -35,7 +35,8 @@ def process_rank(doc: Mapping[str, Any], responses: Sequence[Any]) -> dict[str, 
     found = {**_NONE, **(require_told(doc, response, "ranks", "ranks") or {})}
     numbers = [*found["logprobs"], *(found[name] for name in _NUMBERS)]
     broken = any(value is not None and not isfinite(value) for value in numbers)
-    non_finite = broken or None in found["ranks"] or bool(told(response, "non_finite"))
+    unknown = not found["ranks"] or None in found["ranks"] or found["agreement"] is None
+    non_finite = broken or unknown or bool(told(response, "non_finite"))
     record = common(doc, doc["condition"], all_fit([response]), non_finite)
     record |= {
         "answers": list(doc["answers"]),

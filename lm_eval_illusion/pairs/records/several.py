@@ -97,8 +97,8 @@ def process_sample(doc: Mapping[str, Any], responses: Sequence[Any]) -> dict[str
     by_target = [sum(output["control_hits"][i] for output in outputs) for i in range(len(record["control_targets"]))]
     right = sum(output["right"]["standard"] for output in outputs)
     record |= {
-        "hits": right,
-        "draws": n,
+        "hits": right if outputs else None,
+        "draws": n or None,
         "pass_at": {str(k): pass_at_k(n, right, k) for k in ks},
         "control_pass_at": {str(k): share([pass_at_k(n, count, k) for count in by_target]) for k in ks},
     }
