@@ -11,7 +11,6 @@ from lm_eval_illusion import __version__
 from lm_eval_illusion.errors import IllusionError
 from lm_eval_illusion.report.comparability import check_comparable, check_halves
 from lm_eval_illusion.report.conclusion import conclude_all
-from lm_eval_illusion.report.conclusion import conclude_all
 from lm_eval_illusion.report.curves import gather_curves
 from lm_eval_illusion.report.halves import HALVES, MATCHERS, NORMALISERS
 from lm_eval_illusion.report.headline import headline
@@ -74,8 +73,6 @@ def build_report(runs: Sequence[Path], *, settings: Settings = DEFAULTS) -> Repo
     ]
     notes = run_notes(summaries, [run.facts.use_cache for run in read])
     alarms = [note.text for note in [*notes, *(n for c in comparisons for n in c.notes)] if note.level == "alarm"]
-    curves = gather_curves(summaries, comparisons)
-    items = tuple(item_lines(read, labels))
     curves = gather_curves(summaries, comparisons)
     items = tuple(item_lines(read, labels))
     file = ReportFile(
