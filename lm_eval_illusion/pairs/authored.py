@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..errors import IllusionError
-from .aligned import Aligned, Item
+from .aligned import Aligned, Item, Texts
 from .options import NUMBER_OF_OPTIONS
-from .parallel import Parallel
+from .parallel import Parallel, candidate_of
 from .rules import ALIGNED, Answer, admissible, entangled
 
 
@@ -18,12 +18,8 @@ class Authored:
     found: Parallel
     """Gives the far distractors."""
 
-    def near(self, item: Item) -> Aligned:
-        """Return the author's three distractors in every language.
-
-        Raises:
-            IllusionError: a language lacks one, or one breaks a rule; the text names item, language and option.
-        """
+    def _texts(self, item: Item) -> list[dict[str, Answer]]:
+        """Return the author's three distractors, each as language -> text."""
         columns: dict[str, list[Answer]] = {}
         for language, question in item.questions.items():
             options = [Answer(text, language) for text in question.distractors]
@@ -31,13 +27,28 @@ class Authored:
             if problems:
                 raise IllusionError(f"{question.item_id}: {problems[0]}; mend the question file")
             columns[language] = options
-        texts = [{code: column[i] for code, column in columns.items()} for i in range(NUMBER_OF_OPTIONS - 1)]
+        return [{code: column[i] for code, column in columns.items()} for i in range(NUMBER_OF_OPTIONS - 1)]
+
+    def near(self, item: Item) -> Aligned:
+        """Return the author's three distractors in every language.
+
+        Raises:
+            IllusionError: a language lacks one, or one breaks a rule; the text names item, language and option.
+        """
         dataset = item.questions[item.reference].dataset
-        return Aligned([(t, "author") for t in texts], (dataset, item.source_id, "near", self.found.seed))
+        return Aligned([(t, "author") for t in self._texts(item)], (dataset, item.source_id, "near", self.found.seed))
 
     def far(self, item: Item) -> Aligned | None:
         """Choose golds of other passages."""
         return self.found.far(item)
+
+    def graded(self, item: Item) -> list[tuple[str, Texts, str]]:
+        """Choose an option at each distance: one of the author's from the passage, the others as in any set."""
+        written = [
+            (texts, candidate_of(texts, item, f"author {number}", 0.0))
+            for number, texts in enumerate(self._texts(item))
+        ]
+        return self.found.graded(item, written)
 
 
 def problems_of(options: list[Answer], golds: tuple[Answer, ...]) -> list[str]:

@@ -65,6 +65,38 @@ def choose_three(
     return None
 
 
+def choose_one(
+    candidates: Sequence[Candidate],
+    gold: Answer,
+    gold_place: int | None,
+    key: Sequence[object],
+    beside: Sequence[Answer] = (),
+) -> Candidate | None:
+    """Return one of the best candidates, or None if there is none; over many items half of them are longer.
+
+    Args:
+        candidates: Admissible ones in any order.
+        gold: The right answer.
+        gold_place: Offset of its first occurrence in the passage, in characters.
+        key: Parts of the hash: item id, condition and seed.
+        beside: Options that stand already; none may equal, contain or be contained in the new one.
+    """
+    longer, after = draw(*key, "longer") % 2, draw(*key, "after") % 2
+
+    def cost(candidate: Candidate) -> float:
+        length = LENGTH_WEIGHT * _misses(len(gold.text), [len(candidate.answer.text)], longer)
+        if gold_place is None or candidate.place is None:
+            return candidate.cost + length
+        return candidate.cost + length + PLACE_WEIGHT * _misses(gold_place, [candidate.place], after)
+
+    def tie(candidate: Candidate) -> int:
+        return draw(*key, candidate.answer.text, candidate.source)
+
+    free = [c for c in candidates if not any(entangled(c.answer, other) for other in beside)]
+    kept = sorted(free, key=lambda c: (c.cost, tie(c)))[:KEPT]
+    return min(kept, key=lambda c: (cost(c), tie(c)), default=None)
+
+
 def _best_triple(
     kept: Sequence[Candidate], gold: Answer, gold_place: int | None, key: Sequence[object]
 ) -> list[Candidate] | None:

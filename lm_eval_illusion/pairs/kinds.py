@@ -36,7 +36,8 @@ class Look:
 
 
 @lru_cache(maxsize=8192)
-def _script(char: str) -> str:
+def script_of(char: str) -> str:
+    """Return the script of a letter or digit, by the first word of its Unicode name; Chinese and Japanese are one."""
     if char.isdecimal():
         return unicodedata.name(char, "").rpartition("DIGIT")[0].strip() or "ASCII"
     name = unicodedata.name(char, "").split(" ")[0]
@@ -65,7 +66,7 @@ def look_of(text: str, language: str) -> Look:
     return Look(
         numeric=numeric,
         shape=number_shape(text, language) if numeric else "",
-        letters=frozenset(_script(c) for c in text if c.isalpha()),
-        digits=frozenset(_script(c) for c in text if c.isdecimal()),
+        letters=frozenset(script_of(c) for c in text if c.isalpha()),
+        digits=frozenset(script_of(c) for c in text if c.isdecimal()),
         capital=first.isupper(),
     )

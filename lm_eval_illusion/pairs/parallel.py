@@ -8,13 +8,14 @@ before the others). Far candidates: golds of other articles that occur in the pa
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from .aligned import Aligned, Item, Texts, holds_everywhere, share_in_passage, shared_numbers
 from .choose import Candidate, choose_three
 from .draw import draw, shuffled
+from .graded import choose_distances
 from .rules import unlikeness
 from .spans import kind_of
 from .vocabulary import Vocabulary, alike, count_words
@@ -29,7 +30,8 @@ FAR_TRIED = 30
 """How many far candidates are collected before three are chosen."""
 
 
-def _candidate(texts: Texts, item: Item, source: str, cost: float) -> Candidate:
+def candidate_of(texts: Texts, item: Item, source: str, cost: float) -> Candidate:
+    """Return an aligned answer as a candidate, by the language that decides; its likeness is the mean over all."""
     language = item.reference
     answer = texts[language]
     place = item.passages[language].find(answer.key)
@@ -46,13 +48,15 @@ class Parallel:
     seed: int
     """`illusion_seed`."""
 
-    def _options(
-        self, item: Item, pool: dict[str, Texts], candidates: list[Candidate], condition: str
-    ) -> Aligned | None:
+    def _place(self, item: Item) -> int | None:
+        place = item.passages[item.reference].find(item.shown[item.reference].key)
+        return place if place >= 0 else None
+
+    def _options(self, item: Item, found: Sequence[tuple[Texts, Candidate]], condition: str) -> Aligned | None:
         key = (item.questions[item.reference].dataset, item.source_id, condition, self.seed)
+        pool = {candidate.source: texts for texts, candidate in found}
         gold = item.shown[item.reference]
-        place = item.passages[item.reference].find(gold.key)
-        chosen = choose_three(candidates, gold, place if place >= 0 else None, key)
+        chosen = choose_three([candidate for _, candidate in found], gold, self._place(item), key)
         return None if chosen is None else Aligned([(pool[c.source], c.source.split(" ")[0]) for c in chosen], key)
 
     @cached_property
@@ -90,13 +94,10 @@ class Parallel:
     def _ring(self) -> list[str]:
         return shuffled(self.items, "ring", self.seed)
 
-    def near(self, item: Item) -> Aligned | None:
-        """Choose distractors of the same paragraph, passage or article; None where there are no three."""
-        here = item.cluster
-        pool: dict[str, Texts] = {}
-        candidates: list[Candidate] = []
+    def _related(self, item: Item) -> Iterator[tuple[Texts, Candidate]]:
+        """Yield golds of the paragraph and the article, and numbers of the passage."""
         for other in self._articles[item.title]:
-            same = other.cluster == here
+            same = other.cluster == item.cluster
             texts = other.shown
             if (
                 other.source_id == item.source_id
@@ -105,31 +106,51 @@ class Parallel:
             ):
                 continue
             source = f"{'paragraph' if same else 'article'}:{other.source_id}"
-            pool[source] = texts
             cost = 0.0 if same else ARTICLE_COST * (1 - share_in_passage(texts, item))
-            candidates.append(_candidate(texts, item, source, cost + self._asked(item, other)))
+            yield texts, candidate_of(texts, item, source, cost + self._asked(item, other))
         for digits, texts in shared_numbers(item) if item.shown[item.reference].look.numeric else ():
             if holds_everywhere(texts, item):
-                source = f"passage:number {digits}"
-                pool[source] = texts
-                candidates.append(_candidate(texts, item, source, NUMBER_COST))
-        return self._options(item, pool, candidates, "near")
+                yield texts, candidate_of(texts, item, f"passage:number {digits}", NUMBER_COST)
 
-    def far(self, item: Item) -> Aligned | None:
-        """Choose golds of other articles: all ids stand on a ring in hash order, walked from the item's own hash on."""
+    def _foreign(self, item: Item) -> Iterator[tuple[Texts, Candidate]]:
+        """Yield golds of other articles: all ids stand on a ring in hash order, walked from the item's own hash on."""
         ring = self._ring
         start = draw("ring", item.source_id, self.seed) % len(ring)
-        pool: dict[str, Texts] = {}
-        candidates: list[Candidate] = []
         for source_id in itertools.chain(ring[start:], ring[:start]):
             other = self.items[source_id]
             if other.title == item.title or not self._same_type(item, other):
                 continue
             texts = other.shown
             if holds_everywhere(texts, item) and not share_in_passage(texts, item):
-                source = f"language:{source_id}"
-                pool[source] = texts
-                candidates.append(_candidate(texts, item, source, self._asked(item, other)))
-                if len(candidates) == FAR_TRIED:
-                    break
-        return self._options(item, pool, candidates, "far")
+                yield texts, candidate_of(texts, item, f"language:{source_id}", self._asked(item, other))
+
+    def near(self, item: Item) -> Aligned | None:
+        """Choose distractors of the same paragraph, passage or article; None where there are no three."""
+        return self._options(item, list(self._related(item)), "near")
+
+    def far(self, item: Item) -> Aligned | None:
+        """Choose golds of other articles."""
+        return self._options(item, list(itertools.islice(self._foreign(item), FAR_TRIED)), "far")
+
+    def graded(self, item: Item, authored: Sequence[tuple[Texts, Candidate]] = ()) -> list[tuple[str, Texts, str]]:
+        """Choose an option at each distance: (distance, language -> text, source), those left out that have none.
+
+        Args:
+            item: The item.
+            authored: Options of the passage that the author wrote; they stand for those found there.
+        """
+        related = list(self._related(item))
+        found = {
+            "paragraph": authored or [pair for pair in related if not pair[1].source.startswith("article:")],
+            "article": [
+                (texts, candidate)
+                for texts, candidate in related
+                if candidate.source.startswith("article:") and not share_in_passage(texts, item)
+            ],
+            "language": list(itertools.islice(self._foreign(item), FAR_TRIED)),
+        }
+        pool = {candidate.source: texts for pairs in found.values() for texts, candidate in pairs}
+        candidates = {distance: [candidate for _, candidate in pairs] for distance, pairs in found.items()}
+        key = (item.questions[item.reference].dataset, item.source_id, self.seed)
+        chosen = choose_distances(candidates, item.shown[item.reference], self._place(item), key)
+        return [(distance, pool[c.source], c.source.split(" ")[0]) for distance, c in chosen.items()]

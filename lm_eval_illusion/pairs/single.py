@@ -10,6 +10,7 @@ from functools import cached_property
 from .choose import Candidate, choose_three
 from .draw import draw, shuffled
 from .eligible import reason_against
+from .graded import Distant, choose_distances
 from .options import Options, arrange
 from .questions import Question
 from .rules import Answer, admissible, unlikeness
@@ -53,7 +54,8 @@ class Single:
         return {q.source_id: tuple(Answer(a, q.language) for a in q.right_texts) for q in self.questions}
 
     @cached_property
-    def _by_id(self) -> dict[str, Question]:
+    def by_id(self) -> dict[str, Question]:
+        """Source id -> question."""
         return {q.source_id: q for q in self.questions}
 
     @cached_property
@@ -71,18 +73,24 @@ class Single:
             found.setdefault(question.cluster, []).append(question)
         return found
 
-    def _borrowed(self, question: Question, cost: float) -> Iterator[Candidate]:
-        """Yield admissible golds of other passages that do not occur in this passage, from the item's own hash on."""
+    def _borrowed(self, question: Question, cost: float, article: bool | None = None) -> Iterator[Candidate]:
+        """Yield admissible golds of other passages that do not occur in this passage, from the item's own hash on.
+
+        `article` True takes those of the same article alone, False those of other articles, None both.
+        """
         golds = self.golds[question.source_id]
         passage = question.passage.casefold()
         start = draw("ring", question.source_id, self.seed) % len(self._ring)
         for source_id in itertools.chain(self._ring[start:], self._ring[:start]):
-            answer = self.golds[source_id][0]
-            if self._by_id[source_id].cluster == question.cluster or answer.text.casefold() in passage:
+            answer, other = self.golds[source_id][0], self.by_id[source_id]
+            if article is not None and article != (other.title == question.title):
+                continue
+            if other.cluster == question.cluster or answer.text.casefold() in passage:
                 continue
             if admissible(answer, golds) and answer.look.capital == golds[0].look.capital:
                 asked = ASKED_COST * (1 - alike(self._asks[question.source_id], self._asks[source_id]))
-                yield Candidate(answer, f"language:{source_id}", cost + asked + unlikeness(answer, golds[0]))
+                source = f"{'article' if article else 'language'}:{source_id}"
+                yield Candidate(answer, source, cost + asked + unlikeness(answer, golds[0]))
 
     def _nearby(self, question: Question) -> Iterator[Candidate]:
         golds = self.golds[question.source_id]
@@ -122,3 +130,16 @@ class Single:
     def far(self, question: Question) -> Options | None:
         """Choose distractors among the golds of other passages."""
         return self._options(question, list(itertools.islice(self._borrowed(question, 0.0), BORROWED_TRIED)), "far")
+
+    def graded(self, question: Question) -> list[Distant]:
+        """Choose an option of the passage, one of another passage of its article, and one of another article."""
+        gold = self.golds[question.source_id][0]
+        place = question.passage.find(gold.text)
+        found = {
+            "paragraph": list(self._nearby(question)),
+            "article": list(self._borrowed(question, 0.0, article=True)),
+            "language": list(itertools.islice(self._borrowed(question, 0.0, article=False), BORROWED_TRIED)),
+        }
+        key = (question.dataset, question.source_id, self.seed)
+        chosen = choose_distances(found, gold, place if place >= 0 else None, key)
+        return [Distant(distance, c.answer.text, c.source) for distance, c in chosen.items()]

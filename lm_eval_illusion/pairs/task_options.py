@@ -43,7 +43,7 @@ def _whole(name: str, value: Any, least: int) -> int:
 
 
 def _number(name: str, value: Any, most: float) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= most:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= most or value == float("inf"):
         limit = "" if most == float("inf") else f" and at most {most:g}"
         raise IllusionError(f"{name} is {value!r}; a number above 0{limit} was expected, as in {name}=0.8")
     return float(value)
