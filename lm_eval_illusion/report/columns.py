@@ -13,7 +13,7 @@ from lm_eval_illusion.report.halves import MATCHERS, NORMALISERS, ChoiceHalf
 from lm_eval_illusion.report.join import Halves, Item
 from lm_eval_illusion.report.stats import Clusters
 
-__all__ = ["Columns", "Distance", "Floats", "Side", "columns_of"]
+__all__ = ["FLAGS", "Columns", "Distance", "Floats", "Side", "columns_of"]
 
 Floats = NDArray[np.float64]
 Distance = Literal["near", "far"]

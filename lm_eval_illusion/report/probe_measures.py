@@ -55,7 +55,7 @@ class RecoveryFigures(Plain):
     corrected: Estimate | None
     """(recovered - control)/(1 - control)."""
     first: Estimate | None
-    """Share recovered by the first output alone (beam; sample at all its draws)."""
+    """Share recovered by the first output alone (beam; sample at its largest k)."""
     gained: int | None
     """Failures that the probe turned right: equals hits; None where hits is an expectation."""
     lost: int | None

@@ -6,12 +6,14 @@ from collections import Counter
 
 import numpy as np
 
+from lm_eval_illusion.report.asked import asked_of
 from lm_eval_illusion.report.columns import Columns, Floats, Side, columns_of
 from lm_eval_illusion.report.contrast import contrast
 from lm_eval_illusion.report.figures import estimate, model_figures
 from lm_eval_illusion.report.halves import HALVES
 from lm_eval_illusion.report.join import Joined
 from lm_eval_illusion.report.measures import Estimate, Flips
+from lm_eval_illusion.report.probes import probe_contrast, probe_figures
 from lm_eval_illusion.report.schema import OfficialMean, OfficialRow, Row, Settings
 from lm_eval_illusion.report.stats import Clusters, Scale, holm, mean_interval
 
@@ -43,6 +45,7 @@ def _row(joined: Joined, settings: Settings, scope: str, dataset: str | None, la
     run = [conditions for place, conditions in joined.conditions.items() if inside(*place)]
     columns = columns_of(items) if items else None
     clusters = columns.clusters.count if columns else 0
+    asked = asked_of(columns, (settings.min_items, settings.min_clusters)) if columns else None
     decided = len(items) >= settings.min_items and clusters >= settings.min_clusters
     return Row.model_validate(
         {
@@ -60,9 +63,9 @@ def _row(joined: Joined, settings: Settings, scope: str, dataset: str | None, la
             "dense": model_figures(columns.dense, columns.clusters) if columns else None,
             "pruned": model_figures(columns.pruned, columns.clusters) if columns else None,
             "contrast": contrast(columns, margin=settings.margin, enough=decided) if columns else None,
-            "dense_probes": None,
-            "pruned_probes": None,
-            "probe_contrast": None,
+            "dense_probes": probe_figures(asked[0]) if asked else None,
+            "pruned_probes": probe_figures(asked[1]) if asked else None,
+            "probe_contrast": probe_contrast(*asked) if asked else None,
         }
     )
 
