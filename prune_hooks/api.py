@@ -59,7 +59,8 @@ def prune(
             or infinite values and Hessians that cannot be factorised, naming the layer.
     """
     method, rule = get_method(spec.method), get_allocation(spec.allocation)
-    method.resolve(spec.method_options)
+    options = method.resolve(spec.method_options)
+    needs = method.needs_with(options)
     rule.resolve(spec.allocation_options)
     asked = 0.0 if method.name == "none" else spec.sparsity
     if not asked:
@@ -69,6 +70,11 @@ def prune(
         targets.require_divisible(spec.kept[1])
     shares = rule.shares(targets, asked, spec.allocation_options)
     _require_shares(spec.allocation, targets, shares, asked)
+    if method.check is not None:
+        plan = [
+            (weight, share) for block, share in zip(targets.blocks, shares, strict=True) for weight in block.weights()
+        ]
+        method.check(plan, options)
     weights = targets.weights()
     device = weights[0].device
     phases = Phases(device)
@@ -78,7 +84,7 @@ def prune(
         with phases.phase("check"):
             require_finite(targets.opened())
             before = count_zeros(targets.opened())
-        if method.needs is Needs.NOTHING:
+        if needs is Needs.NOTHING:
             with phases.phase("prune"):
                 done = prune_without_inputs(method, spec, targets, shares)
         else:

@@ -78,6 +78,7 @@ def prune_along_walk(
     """Prunes block by block with the statistics of each weight's inputs."""
     done = Done()
     options = method.resolve(spec.method_options)
+    needs = method.needs_with(options)
     steps = walk(model, targets, batches, precision)
     for step in tqdm(steps, "pruning", len(targets.blocks), unit="block", disable=not progress):
         share = shares[step.index]
@@ -90,7 +91,7 @@ def prune_along_walk(
                 done.starved.update(group)
 
         with step.block.opened(write=True):
-            kept = reuse.first_block(spec, method.needs, step.block, batches) if reuse and step.index == 0 else None
+            kept = reuse.first_block(spec, needs, step.block, batches) if reuse and step.index == 0 else None
             with precision.at_hand(step.block):
-                prune_block(step, method.needs, spec.sequential, prune, kept)
+                prune_block(step, needs, spec.sequential, prune, kept)
     return done

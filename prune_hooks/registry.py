@@ -49,6 +49,8 @@ class Outcome:
 
 
 PruneFunction = Callable[[Group], "list[Outcome]"]
+Plan = Sequence[tuple[Weight, float]]
+"""Every weight to prune, with the sparsity it is to get."""
 AllocationRule = Callable[..., "Sequence[float]"]
 """Targets and the asked sparsity -> one sparsity a block, whose mean weighted by weights is the asked one. A rule that
 declares options takes them as a third argument, a mapping."""
@@ -68,10 +70,18 @@ class Method:
     """False if the seed changes nothing: no random choice, and no calibration text for it to choose."""
     options: Mapping[str, Option] = field(default_factory=dict)
     """The options it knows, by name."""
+    further: Callable[[Mapping[str, Any]], Needs] | None = None
+    """What else it needs with these options; a PruneError for options that cannot be."""
+    check: Callable[[Plan, Mapping[str, Any]], None] | None = None
+    """Called before any weight is touched; a PruneError for what is out of reach."""
 
     def resolve(self, given: Mapping[str, Value]) -> dict[str, Any]:
         """Returns all its options with given or default values; an unknown or impossible one is a PruneError."""
         return resolve_options(f"method {self.name!r}", "method_options", self.options, given)
+
+    def needs_with(self, options: Mapping[str, Any]) -> Needs:
+        """Returns what it needs to know with these options."""
+        return self.needs if self.further is None else self.needs | self.further(options)
 
 
 @dataclass(frozen=True)
@@ -103,13 +113,15 @@ def register_method(
     whole_model: bool = False,
     seeded: bool = True,
     options: Mapping[str, Option] | None = None,
+    further: Callable[[Mapping[str, Any]], Needs] | None = None,
+    check: Callable[[Plan, Mapping[str, Any]], None] | None = None,
 ) -> Callable[[PruneFunction], Method]:
-    """Makes a function a `Method` and enters it under `name`; a taken name is a PruneError."""
+    """Makes a function a `Method` with these properties and enters it under `name`; a taken name is a PruneError."""
 
     def enter(function: PruneFunction) -> Method:
         if name in _METHODS:
             raise PruneError(f"method {name!r} is registered twice: expected a new name besides {method_names()}")
-        _METHODS[name] = Method(name, needs, function, whole_model, seeded, dict(options or {}))
+        _METHODS[name] = Method(name, needs, function, whole_model, seeded, dict(options or {}), further, check)
         return _METHODS[name]
 
     return enter

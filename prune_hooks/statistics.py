@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
-from enum import Enum
+from enum import Flag
 
 import torch
 
@@ -22,12 +22,16 @@ _SOLVED_WIDTH = 256
 """Triangular matrices up to this width are inverted by a plain solve."""
 
 
-class Needs(Enum):
-    """What a method wants to know of a weight's inputs."""
+class Needs(Flag):
+    """What a method wants to know of a weight's inputs; several are joined with |."""
 
-    NOTHING = "nothing"
-    NORMS = "norms"
-    HESSIAN = "hessian"
+    NOTHING = 0
+    NORMS = 1
+    """The mean of x_j^2."""
+    MEANS = 3
+    """The mean of x_j besides."""
+    HESSIAN = 5
+    """All products x_i x_j, the squares among them."""
 
 
 class Statistics:
@@ -38,7 +42,8 @@ class Statistics:
         """The first weight that reads this input, for messages."""
         self.tokens = 0
         self._squares = torch.zeros(width, device=device)
-        self._products = torch.zeros(width, width, device=device) if needs is Needs.HESSIAN else None
+        self._sums = torch.zeros(width, device=device) if Needs.MEANS in needs else None
+        self._products = torch.zeros(width, width, device=device) if Needs.HESSIAN in needs else None
         self._factor: tuple[torch.Tensor, torch.Tensor, float] | None = None
 
     @property
@@ -57,6 +62,14 @@ class Statistics:
                 self._squares += x.square().sum(dim=0)
             else:
                 _add_gram(self._products, x)
+            if self._sums is not None:
+                self._sums += x.sum(dim=0)
+
+    def mean(self) -> torch.Tensor:
+        """Returns the mean of x_j over tokens, (in,) float32; zeros if starved."""
+        assert self._sums is not None, "no means: not asked for"
+        self.mean_square()  # refuses what is not finite
+        return self._sums / max(self.tokens, 1)
 
     def mean_square(self) -> torch.Tensor:
         """Returns the mean of x_j^2 over tokens, (in,) float32; ones if starved, which leaves the weight's magnitude.

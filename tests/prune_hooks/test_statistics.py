@@ -135,3 +135,15 @@ def test_all_finite(dtype: torch.dtype) -> None:
     for bad in (float("nan"), float("inf"), float("-inf")):
         tensor[2, 1] = bad
         assert not all_finite(tensor)
+
+
+@pytest.mark.parametrize("needs", [Needs.MEANS, Needs.MEANS | Needs.HESSIAN])
+def test_means_by_hand_beside_squares(needs: Needs) -> None:
+    statistics = _collected(torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0, -4.0]]), needs=needs)
+    assert statistics.mean().tolist() == [2.0, -1.0]
+    assert statistics.mean_square().tolist() == [5.0, 10.0]
+    copied = statistics.copied(CPU)
+    copied.update(torch.tensor([[5.0, 5.0]]))
+    assert copied.mean().tolist() == [3.0, 1.0]
+    assert statistics.mean().tolist() == [2.0, -1.0]
+    assert Statistics("w", 2, needs, CPU).mean().tolist() == [0.0, 0.0]
