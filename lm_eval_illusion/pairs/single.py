@@ -34,6 +34,13 @@ def _numbers_alike(span: Answer, gold: Answer) -> bool:
     return ("Y" in a) == ("Y" in b) and all(same_edges)
 
 
+def _written(question: Question) -> Iterator[Candidate]:
+    """Yield the distractors that the question's author wrote: nothing is preferred to them."""
+    for text in question.distractors:
+        place = question.passage.find(text)
+        yield Candidate(Answer(text, question.language), "author", 0.0, place if place >= 0 else None)
+
+
 @dataclass(frozen=True)
 class Single:
     """The questions of one language, ready to give each its options."""
@@ -93,6 +100,9 @@ class Single:
                 yield Candidate(answer, source, cost + asked + unlikeness(answer, golds[0]))
 
     def _nearby(self, question: Question) -> Iterator[Candidate]:
+        if question.distractors:
+            yield from _written(question)
+            return
         golds = self.golds[question.source_id]
         for other in self._passages[question.cluster]:
             answer = self.golds[other.source_id][0]
