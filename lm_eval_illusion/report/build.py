@@ -19,6 +19,7 @@ from lm_eval_illusion.report.join import join_runs
 from lm_eval_illusion.report.leaks import leak_figures
 from lm_eval_illusion.report.merge import read_merged
 from lm_eval_illusion.report.notes import comparison_notes
+from lm_eval_illusion.report.probe_notes import probe_notes
 from lm_eval_illusion.report.rows import build_rows, official_means
 from lm_eval_illusion.report.run_notes import run_notes
 from lm_eval_illusion.report.runs import Run
@@ -99,7 +100,10 @@ def _compare(first: Run, other: Run, dense: str, pruned: str, settings: Settings
         dense=dense,
         pruned=pruned,
         headline=headline(rows[0], dense, pruned, settings),
-        notes=comparison_notes(rows[0], joined.items, leaks, first.tasks_under(HALVES), dense, pruned, dtypes),
+        notes=[
+            *comparison_notes(rows[0], joined.items, leaks, first.tasks_under(HALVES), dense, pruned, dtypes),
+            *probe_notes(rows[0], joined.items, dense, pruned, settings),
+        ],
         rows=rows,
         official=official_means(joined),
         leaks=leaks,

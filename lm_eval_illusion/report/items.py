@@ -9,7 +9,8 @@ from typing import Any
 
 from lm_eval_illusion.report.classes import quadrant
 from lm_eval_illusion.report.halves import ChoiceHalf, GenerationHalf, Half
-from lm_eval_illusion.report.join import Item
+from lm_eval_illusion.report.join import Item, gather
+from lm_eval_illusion.report.probe_items import probe_states
 from lm_eval_illusion.report.runs import Document, Run
 from lm_eval_illusion.report.schema import Example
 
@@ -78,7 +79,7 @@ def _answers(halves: Mapping[str, Half]) -> dict[str, Any]:
         if isinstance(half, ChoiceHalf) and isinstance(written, GenerationHalf) and half.valid and written.valid:
             answers[f"quadrant_{name}"] = quadrant(bool(half.right["chars"]), bool(written.right["standard"]))
     answers["generation"] = _written(written) if isinstance(written, GenerationHalf) else None
-    return answers
+    return answers | probe_states(gather(halves))
 
 
 def _scored(half: ChoiceHalf) -> dict[str, Any]:

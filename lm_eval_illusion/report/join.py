@@ -9,7 +9,7 @@ from lm_eval_illusion.errors import IllusionError
 from lm_eval_illusion.report.halves import HALVES, ChoiceHalf, GenerationHalf, Half
 from lm_eval_illusion.report.runs import Run
 
-__all__ = ["Halves", "Item", "Joined", "Outside", "join_runs"]
+__all__ = ["Halves", "Item", "Joined", "Outside", "gather", "join_runs"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +103,8 @@ def join_runs(first: Run, other: Run) -> Joined:
                 *place,
                 any_half.cluster,
                 any_half.passage_sha256,
-                _halves(one[item_id], one_probes.get(item_id, {})),
-                _halves(two[item_id], two_probes.get(item_id, {})),
+                gather({**one[item_id], **one_probes.get(item_id, {})}),
+                gather({**two[item_id], **two_probes.get(item_id, {})}),
             )
         )
     if not items:
@@ -120,12 +120,13 @@ def _by_item(run: Run, *, probes: bool = False) -> dict[str, dict[str, Half]]:
     return table
 
 
-def _halves(found: Mapping[str, Half], probes: Mapping[str, Half]) -> Halves:
-    near, far, generation = (found.get(name) for name in ("mc", "mc_far", "gen"))
+def gather(found: Mapping[str, Half]) -> Halves:
+    """What one model did with one item, from its records by condition."""
+    near, far, generation = (found.get(name) for name in HALVES)
     assert near is None or isinstance(near, ChoiceHalf)
     assert far is None or isinstance(far, ChoiceHalf)
     assert generation is None or isinstance(generation, GenerationHalf)
-    return Halves(near, far, generation, probes)
+    return Halves(near, far, generation, {name: half for name, half in found.items() if name not in HALVES})
 
 
 def _nothing_left(first: Run, other: Run, outside: list[Outside]) -> str:

@@ -74,8 +74,11 @@ class ChoiceHalf(Common):
     def _complete(self) -> ChoiceHalf:
         if self.valid and self.right.get("chars") is None:
             raise ValueError("a valid multiple-choice record needs right.chars")
-        if self.valid and (len(self.choices) < 2 or not 0 <= self.gold < len(self.choices)):
-            raise ValueError(f"gold {self.gold} does not index {len(self.choices)} choices (at least 2 are needed)")
+        least = 1 if self.condition == "mc_graded" else 2  # a distance without an option is left out
+        if self.valid and (len(self.choices) < least or not 0 <= self.gold < len(self.choices)):
+            raise ValueError(
+                f"gold {self.gold} does not index {len(self.choices)} choices (at least {least} are needed)"
+            )
         if self.parting and (self.parting.rival == self.gold or self.parting.rival >= len(self.choices)):
             raise ValueError(
                 f"parting.rival {self.parting.rival} must be another than the gold {self.gold} of {len(self.choices)} "
