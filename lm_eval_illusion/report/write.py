@@ -1,4 +1,4 @@
-"""Write report.json, report.md, items.jsonl and curves.svg, each to a temporary file that is then renamed."""
+"""Write report.json, report.md, items.jsonl and the pictures, each to a temporary file that is then renamed."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 
 from lm_eval_illusion.errors import IllusionError
 from lm_eval_illusion.report.build import Report
+from lm_eval_illusion.report.render.graded_picture import has_graded, render_graded
 from lm_eval_illusion.report.render.markdown import render_markdown
 from lm_eval_illusion.report.render.picture import render_picture
 from lm_eval_illusion.report.render.safe import escape_invisible
@@ -16,12 +17,14 @@ from lm_eval_illusion.report.render.safe import escape_invisible
 __all__ = ["replace_file", "write_report"]
 
 _JSON = ("report.json", "items.jsonl")
+_PICTURES = ("curves.svg", "graded.svg")
 
 
 def write_report(report: Report, out: Path) -> None:
     """Write the files of a report into a folder, which is made if need be.
 
-    `curves.svg` is written where the report has curves, and an older one taken away where it has none.
+    `curves.svg` is written where the report has curves, `graded.svg` where a run has options at every distance; an
+    older one is taken away where it has none.
 
     Raises:
         IllusionError: The folder cannot be made or written.
@@ -34,10 +37,13 @@ def write_report(report: Report, out: Path) -> None:
     }
     if report.file.curves is not None:
         texts["curves.svg"] = render_picture(report.file.curves)
+    if has_graded(report.file.comparisons):
+        texts["graded.svg"] = render_graded(report.file.comparisons)
     try:
         out.mkdir(parents=True, exist_ok=True)
-        if report.file.curves is None:
-            (out / "curves.svg").unlink(missing_ok=True)
+        for name in _PICTURES:
+            if name not in texts:
+                (out / name).unlink(missing_ok=True)
         for name, text in texts.items():
             replace_file(out / name, escape_invisible(text) if name in _JSON else text)
     except OSError as error:

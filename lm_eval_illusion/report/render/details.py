@@ -7,6 +7,7 @@ from lm_eval_illusion.report.halves import MATCHERS, NORMALISERS
 from lm_eval_illusion.report.numbers import DASH, decimals, interval, percent
 from lm_eval_illusion.report.render.close_calls import parting_table, tied_table
 from lm_eval_illusion.report.render.grid import DISTANCES, Table, contrast_at, far_or_near, models_of, scope_name
+from lm_eval_illusion.report.render.probe_choices import options_table
 from lm_eval_illusion.report.schema import Comparison
 
 __all__ = ["detail_tables"]
@@ -15,6 +16,7 @@ __all__ = ["detail_tables"]
 def detail_tables(comparison: Comparison) -> list[Table]:
     """The tables in their order; empty ones are dropped by the caller."""
     return [
+        options_table(comparison),
         _classes(comparison),
         _sensitivity(comparison),
         _form(comparison),

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from lm_eval_illusion.report.columns import Distance
 from lm_eval_illusion.report.measures import Contrast, DistanceContrast, DistanceFigures, ModelFigures
 from lm_eval_illusion.report.schema import Comparison, Row
 
-__all__ = ["DISTANCES", "Table", "contrast_at", "far_or_near", "models_of", "scope_name"]
+__all__ = ["DISTANCES", "Table", "by_scope", "contrast_at", "far_or_near", "models_of", "scope_name"]
 
 DISTANCES: tuple[Distance, ...] = ("near", "far")
 
@@ -24,10 +24,27 @@ class Table:
     note: str = ""
     brief: bool = True
     """Whether the terminal shows it too."""
+    pages: bool = True
+    """Whether report.md shows it."""
     overall: int | None = None
     """The terminal shows only so many first rows; None: all."""
     spare: tuple[tuple[int, ...], ...] = ()
     """Columns that a narrow terminal leaves out, those of the first group first; near and far go together."""
+
+
+def by_scope(
+    title: str,
+    columns: Sequence[str],
+    rows: Sequence[tuple[Row, list[str]]],
+    note: str = "",
+    *,
+    brief: bool = True,
+    spare: tuple[tuple[int, ...], ...] = (),
+) -> Table:
+    """A table with the scope in its first column. Overall rows come first; the terminal shows those alone."""
+    cells = [[scope_name(row), *rest] for row, rest in rows]
+    overall = sum(row.scope == "overall" for row, _ in rows)
+    return Table(title, ["scope", *columns], cells, note, brief, overall=overall, spare=spare)
 
 
 def scope_name(row: Row) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from lm_eval_illusion.report.curve_figures import MEASURES
 from lm_eval_illusion.report.render.safe import inert
 
-__all__ = ["COLOURS", "GROUNDS", "SHAPES", "Entry", "legend", "style_of"]
+__all__ = ["COLOURS", "GROUNDS", "SHAPES", "Entry", "legend", "rows_of", "style_of"]
 
 GROUNDS = {"light": "#FFFFFF", "dark": "#14181D"}
 """Behind everything, so that text is legible whatever page the picture lies on."""
@@ -71,6 +71,19 @@ def legend(names: Sequence[str], width: float, structured: bool) -> tuple[list[E
     wanted += [(inert(name, 60), *style_of(line), None, False) for line, name in enumerate(names)]
     if structured:
         wanted.append(("hollow: n:m pattern", "ink", SHAPES[0], None, True))
+    return rows_of(wanted, width)
+
+
+def rows_of(wanted: Sequence[tuple[str, str, str | None, str | None, bool]], width: float) -> tuple[list[Entry], float]:
+    """Set samples one after the other, row by row.
+
+    Args:
+        wanted: Text, colour class, mark, line class and whether hollow, of each.
+        width: Room for a row.
+
+    Returns:
+        Entries, placed from 0,0, and the height that they take.
+    """
     entries = []
     x, y = 0.0, ROW / 2
     for text, style, shape, measure, hollow in wanted:

@@ -9,8 +9,11 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 from lm_eval_illusion.report.build import Report
 from lm_eval_illusion.report.render.curve_tables import curve_tables
+from lm_eval_illusion.report.render.graded_picture import has_graded
 from lm_eval_illusion.report.render.overview import MANY, overview_table, shown_first
+from lm_eval_illusion.report.render.probe_tables import probe_tables
 from lm_eval_illusion.report.render.safe import inert_markdown, inert_prose
+from lm_eval_illusion.report.render.statement_tables import answers_table, statements_table, sweep_table
 from lm_eval_illusion.report.render.tables import comparison_tables, run_table
 
 __all__ = ["render_markdown"]
@@ -18,8 +21,17 @@ __all__ = ["render_markdown"]
 
 def render_markdown(report: Report) -> str:
     """The whole report.md."""
-    comparisons = [(comparison, comparison_tables(comparison)) for comparison in report.file.comparisons]
     file = report.file
+    concluded = {c.pruned: c for c in file.conclusions.comparisons} if file.conclusions else {}
+    comparisons = [
+        {
+            "of": comparison,
+            "tables": comparison_tables(comparison),
+            "probes": [table for table in probe_tables(comparison) if table.pages],
+            "conclusion": concluded.get(comparison.pruned),
+        }
+        for comparison in file.comparisons
+    ]
     many = len(file.comparisons) >= MANY
     return str(
         _template().render(
@@ -28,6 +40,11 @@ def render_markdown(report: Report) -> str:
             headline=shown_first(file),
             overview=overview_table(file) if many else None,
             curves=curve_tables(file.curves),
+            answers=answers_table(file.conclusions) if file.conclusions else None,
+            sweep=sweep_table(file.conclusions) if file.conclusions and file.conclusions.sweep else None,
+            statements=statements_table,
+            limits=list(dict.fromkeys(comparison.headline[-1] for comparison in file.comparisons)),
+            graded=has_graded(file.comparisons),
             runs=run_table(file),
             comparisons=comparisons,
         )

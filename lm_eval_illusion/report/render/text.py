@@ -12,7 +12,9 @@ from lm_eval_illusion.report.build import Report
 from lm_eval_illusion.report.render.curve_tables import curve_tables
 from lm_eval_illusion.report.render.grid import Table
 from lm_eval_illusion.report.render.overview import MANY, distinct_notes, overview_table, shown_first
+from lm_eval_illusion.report.render.probe_tables import probe_tables
 from lm_eval_illusion.report.render.safe import inert
+from lm_eval_illusion.report.render.statement_tables import in_brief
 from lm_eval_illusion.report.render.tables import comparison_tables, run_table
 from lm_eval_illusion.report.schema import Note
 
@@ -37,17 +39,23 @@ def render_text(report: Report) -> RenderableType:
     ]
     if many:
         parts.append(_Fitted(overview_table(file)))
+    concluded = {c.pruned: c for c in file.conclusions.comparisons} if file.conclusions else {}
+    if many and file.conclusions:
+        parts += [Text(f"  {inert(label)}: {inert(in_brief(c), 1200)}") for label, c in concluded.items()]
     parts += [_Fitted(table) for table in curve_tables(file.curves) if table.brief]
     parts.append(_Fitted(run_table(file)))
     parts += _notes(file.notes)
     if many:
         parts += _notes(distinct_notes(file.comparisons))
-        parts.append(Text(f"  {file.comparisons[0].headline[-1]}"))
+        parts += [Text(f"  {line}") for line in dict.fromkeys(c.headline[-1] for c in file.comparisons)]
         parts.append(Text("  Every comparison, by language and with all tables: report.md."))
         return Group(*parts)
     for comparison in file.comparisons:
         parts.append(Text(f"\n{inert(comparison.pruned)} against {inert(comparison.dense)}", style="bold"))
         parts += [_Fitted(table) for table in comparison_tables(comparison) if table.brief]
+        parts += [_Fitted(table) for table in probe_tables(comparison) if table.brief]
+        if comparison.pruned in concluded:
+            parts.append(Text(f"  The paper's statements: {in_brief(concluded[comparison.pruned])}."))
         parts += _notes(comparison.notes)
         parts.append(Text(f"  {comparison.headline[-1]}"))
     return Group(*parts)

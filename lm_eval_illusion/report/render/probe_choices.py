@@ -1,0 +1,102 @@
+"""Tables of what offers options, and of self-correction."""
+
+from __future__ import annotations
+
+from lm_eval_illusion.report.measures import Estimate
+from lm_eval_illusion.report.numbers import DASH, decimals, interval, percent, probability
+from lm_eval_illusion.report.probe_measures import ProbeFigures
+from lm_eval_illusion.report.render.grid import Table, by_scope
+from lm_eval_illusion.report.schema import Comparison, Row
+
+__all__ = ["DISTANCE_WORDS", "choice_tables", "options_table"]
+
+DISTANCE_WORDS = {
+    "paragraph": "same passage",
+    "article": "same article",
+    "language": "other passage",
+    "random": "random string",
+}
+"""Distances of the graded curve, from the nearest, in words."""
+ACCURACIES = {
+    "mc_letters": "letters",
+    "closed_mc": "no passage, near options",
+    "closed_gen": "no passage, open answer",
+    "choices_only": "options alone, near",
+    "choices_only_far": "options alone, far",
+    "question_only": "no passage, options after the question, near",
+    "question_only_far": "no passage, options after the question, far",
+}
+
+
+def choice_tables(comparison: Comparison) -> list[Table]:
+    """The graded curve, self-correction, further accuracies."""
+    return [_graded(comparison), _revisions(comparison), _accuracies(comparison)]
+
+
+def _sides(row: Row) -> tuple[ProbeFigures | None, ProbeFigures | None]:
+    return row.dense_probes, row.pruned_probes
+
+
+def _graded(comparison: Comparison) -> Table:
+    rows = []
+    for row in comparison.rows:
+        sides = [{p.distance: p.preferred for p in probes.graded} if probes else {} for probes in _sides(row)]
+        for distance, words in DISTANCE_WORDS.items():
+            found = [side.get(distance) for side in sides]
+            if any(found):
+                rows.append((row, [words, *map(_items, found), *map(interval, found)]))
+    note = "Share of items whose gold is likelier, per character, than one option at this distance; a guesser has 0.50."
+    columns = ["the option is from", "n dense", "n pruned", "dense", "pruned"]
+    title = "Against one option, by its distance"
+    return by_scope(title, columns, rows, note, brief=False)
+
+
+def _revisions(comparison: Comparison) -> Table:
+    rows = []
+    for row in comparison.rows:
+        for label, probes in zip((comparison.dense, comparison.pruned), _sides(row), strict=True):
+            for f in probes.revisions if probes else []:
+                name = "open" if f.format == "gen" else "choice"
+                counts = [str(count) for count in (f.items, f.right_before, f.mended, f.spoilt, f.kept)]
+                rows.append((row, [label, str(f.round), name, *counts, probability(f.p)]))
+    note = (
+        "The model sees its earlier answer and answers again. p: exact McNemar; a dash where failures alone were asked."
+    )
+    columns = ["model", "round", "answer", "items", "right before", "mended", "spoilt", "kept", "p"]
+    return by_scope("Self-correction", columns, rows, note, brief=False)
+
+
+def options_table(comparison: Comparison) -> Table:
+    """KL and flips beside accuracy: equal accuracy may hide many flips. Needs no probe."""
+    rows = []
+    for row in comparison.rows:
+        for f in row.probe_contrast.options if row.probe_contrast else []:
+            moved = [interval(f.kl), f"{percent(f.flips)} ({f.flipped})", str(f.lost), str(f.won)]
+            rows.append((row, [f.distance, str(f.items), *moved, decimals(f.accuracy_change, sign=True)]))
+    note = (
+        "KL of the pruned model's distribution over an item's options from the dense one's, nats; flips: another "
+        "option is picked. Equal accuracy may hide many."
+    )
+    columns = ["options", "items", "KL", "flips", "lost", "won", "accuracy change"]
+    title = "How far the choice among options moved, dense to pruned"
+    return by_scope(title, columns, rows, note, brief=False)
+
+
+def _accuracies(comparison: Comparison) -> Table:
+    rows = []
+    for row in comparison.rows:
+        dense, pruned = _sides(row)
+        for name, words in ACCURACIES.items():
+            found = [probes.accuracies.get(name) if probes else None for probes in (dense, pruned)]
+            chances = [probes.chances.get(name) for probes in (pruned, dense) if probes]
+            chance = next((value for value in chances if value is not None), None)
+            if any(found):
+                cells = [decimals(chance), *map(_items, found), *map(interval, found)]
+                rows.append((row, [words, *cells]))
+    note = "Without the passage, a clean set leaves a model that knows nothing of it at chance."
+    columns = ["condition", "chance", "n dense", "n pruned", "dense", "pruned"]
+    return by_scope("Further conditions", columns, rows, note, brief=False)
+
+
+def _items(estimate: Estimate | None) -> str:
+    return DASH if estimate is None else str(estimate.items)

@@ -1,0 +1,154 @@
+"""Tables of the recovery probes, the most important first; overall rows come before those of languages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lm_eval_illusion.report.measures import Estimate
+from lm_eval_illusion.report.numbers import DASH, decimals, interval, probability
+from lm_eval_illusion.report.probe_measures import VERDICTS, ProbeFigures
+from lm_eval_illusion.report.render.grid import Table, by_scope
+from lm_eval_illusion.report.render.probe_choices import choice_tables
+from lm_eval_illusion.report.render.probe_ranks import rank_tables
+from lm_eval_illusion.report.schema import Comparison, Row
+
+__all__ = ["probe_tables"]
+
+RUNGS = {
+    "gen": "open answer",
+    "shown": "candidates shown",
+    "shown_nogold": "shown without the gold",
+    "mc": "likelihood, near",
+    "mc_far": "likelihood, far",
+    "mc_letters": "letters",
+}
+"""Steps of the ladder in words."""
+_FORM = ("repeated", "empty", "cut", "unclosed_thought")
+_NAMES = [name.replace("_", " ") for name in VERDICTS]
+
+
+def probe_tables(comparison: Comparison) -> list[Table]:
+    """All tables of one comparison that have rows; none where nothing was probed."""
+    tables = [
+        _verdicts(comparison),
+        _recovery(comparison),
+        _recovery_in_brief(comparison),
+        _ladder(comparison),
+        _forms(comparison),
+        _moves(comparison),
+        *rank_tables(comparison),
+        *choice_tables(comparison),
+    ]
+    return [table for table in tables if table.rows]
+
+
+def _probed(comparison: Comparison) -> Iterator[tuple[Row, str, ProbeFigures]]:
+    """Every row with each of its models that has probes."""
+    for row in comparison.rows:
+        for label, probes in ((comparison.dense, row.dense_probes), (comparison.pruned, row.pruned_probes)):
+            if probes is not None:
+                yield row, label, probes
+
+
+def _verdicts(comparison: Comparison) -> Table:
+    rows = []
+    for row, label, probes in _probed(comparison):
+        table = probes.verdicts
+        if table is None:
+            continue
+        by = ", ".join(f"{probe} {count}" for probe, count in table.demoted_by.items() if count) or DASH
+        counts = [str(table.counts[name]) for name in VERDICTS]
+        rows.append((row, [label, str(table.items), *counts, str(table.demoted_by_shown_alone), by]))
+    note = (
+        "Demoted: some probe recovers the item, at the item's own control below one half; one item may count for "
+        "several probes. Only shown: nothing but the display of the candidates recovers it, as it does for a guesser."
+    )
+    columns = ["model", "items", *_NAMES, "only shown", "demoted by"]
+    return by_scope("What became of the items", columns, rows, note, spare=((9,), (8,), (2,)))
+
+
+def _recovery(comparison: Comparison) -> Table:
+    rows = []
+    for row, label, probes in _probed(comparison):
+        for figures in probes.recovery:
+            cells = [label, f"{figures.probe} ‡" if figures.probe.split()[0] in probes.partly else figures.probe]
+            cells += [f"{figures.items}{'' if figures.decided else ' *'}", _count(figures.hits)]
+            cells += [interval(figures.recovered), decimals(figures.control), interval(figures.corrected, sign=True)]
+            cells += [interval(figures.first), _count(figures.gained), _count(figures.lost), probability(figures.p)]
+            rows.append((row, cells))
+    note = (
+        "Over the items whose open answer was wrong. Control: the item's own distractors counted as targets. "
+        "Corrected: (recovered − control)/(1 − control). p: exact McNemar on gained and lost."
+    )
+    if any("‡" in cells[1] for _, cells in rows):
+        note += " ‡: run on chosen items only."
+    columns = ["model", "probe", "failures", "hits", "recovered", "control", "corrected"]
+    columns += ["first output", "gained", "lost", "p"]
+    return by_scope("Recovery of wrong open answers", columns, rows, note, brief=False)
+
+
+def _recovery_in_brief(comparison: Comparison) -> Table:
+    """Corrected shares alone, overall, for the terminal."""
+    sides = [
+        {figures.probe: figures for figures in probes.recovery} if probes else {}
+        for probes in (comparison.rows[0].pruned_probes, comparison.rows[0].dense_probes)
+    ]
+    rows = []
+    for probe in dict.fromkeys([*sides[0], *sides[1]]):
+        found = [side.get(probe) for side in sides]
+        cells = [(str(f.items), interval(f.corrected, sign=True)) if f else (DASH, DASH) for f in found]
+        rows.append([probe, *cells[0], *cells[1]])
+    columns = ["probe", "failures", "pruned", "failures of dense", "dense"]
+    title = "Wrong open answers brought back, corrected for guessing"
+    return Table(title, columns, rows, spare=((3,),), pages=False)
+
+
+def _ladder(comparison: Comparison) -> Table:
+    rows = []
+    for row in comparison.rows:
+        sides = [
+            {step.name: step.share for step in probes.ladder} if probes else {}
+            for probes in (row.dense_probes, row.pruned_probes)
+        ]
+        for name, words in RUNGS.items():
+            found = [side.get(name) for side in sides]
+            if any(found):
+                rows.append((row, [words, *map(_items, found), *map(interval, found)]))
+    note = "Right answers over the items that have every rung of the model's ladder."
+    columns = ["rung", "n dense", "n pruned", "dense", "pruned"]
+    title = "From open answer to displayed candidates to likelihood"
+    return by_scope(title, columns, rows, note, brief=False)
+
+
+def _forms(comparison: Comparison) -> Table:
+    rows = []
+    for row, label, probes in _probed(comparison):
+        table = probes.verdicts
+        for verdict in VERDICTS[1:] if table else ():
+            flags = table.failures.get(verdict, {}) if table else {}
+            if table and table.counts[verdict]:
+                counts = [str(table.counts[verdict]), *(_count(flags.get(flag)) for flag in _FORM)]
+                rows.append((row, [label, verdict.replace("_", " "), *counts]))
+    note = "Items whose open answer is wrong, by the form of that answer: a loss of form is not lost knowledge."
+    columns = ["model", "verdict", "items", *(flag.replace("_", " ") for flag in _FORM)]
+    return by_scope("Form of the wrong answers", columns, rows, note, brief=False)
+
+
+def _moves(comparison: Comparison) -> Table:
+    rows = []
+    for row in comparison.rows:
+        table = row.probe_contrast.verdicts if row.probe_contrast else None
+        for before in VERDICTS if table else ():
+            counts = table.get(before, {}) if table else {}
+            rows.append((row, [before.replace("_", " "), *(str(counts.get(name, 0)) for name in VERDICTS)]))
+    title = "Verdicts, dense to pruned (rows: dense, columns: pruned)"
+    return by_scope(title, ["dense", *_NAMES], rows, brief=False)
+
+
+def _items(estimate: Estimate | None) -> str:
+    return DASH if estimate is None else str(estimate.items)
+
+
+def _count(value: float | None) -> str:
+    """A count, or an expected one with a decimal."""
+    return DASH if value is None else f"{value:g}" if value == int(value) else decimals(value, 1)
