@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from statistics import median_low
 from typing import Any
 
 from lm_eval.api.samplers import ContextSampler
 
 from ..errors import IllusionError
-from ..pairs.draw import draw
-from ..pairs.normalise import normalise
+from ..pairs.demonstrations import Shot, choose_shots, dressed, short_half
+from ..pairs.docs import near_options
+from ..pairs.options import Options
 
 Doc = dict[str, Any]
 
@@ -18,15 +18,15 @@ Doc = dict[str, Any]
 class ItemSampler(ContextSampler):  # type: ignore[misc]  # lm_eval is untyped
     """Draws demonstrations by hash of item id, candidate id and the harness's few-shot seed.
 
-    The pool is every question of the language, sampled or not. Never chosen: a question about the item's own passage,
-    one whose answer stands among the item's options (showing it would favour that option), or a second one about the
-    same passage. Candidates are the half of the pool with the shorter prompts, so that demonstrations leave room.
+    The pool is every question of the language, sampled or not; candidates are the half with the shorter prompts. A
+    probe that shows something else than the pair reads gets the pair's own demonstrations in its own form, wherever
+    they have the options that it shows; the options of questions outside the sample are found when needed.
     """
 
     def __init__(self, df: Sequence[Doc] | None = None, *, rnd: int | None = None, **kwargs: Any) -> None:
         super().__init__(df, rnd=rnd, **kwargs)
         self.seed = rnd
-        self._short: list[Doc] | None = None
+        self._short: list[Shot] | None = None
 
     def set_rnd(self, rnd: int | None) -> ItemSampler:
         """Take the harness's few-shot seed; no random stream is kept."""
@@ -39,13 +39,12 @@ class ItemSampler(ContextSampler):  # type: ignore[misc]  # lm_eval is untyped
         super().replace_df(df)
         return self
 
-    def _candidates(self) -> list[Doc]:
+    def _candidates(self) -> list[Shot]:
         if self._short is None:
-            limit = median_low([len(doc["prompt"]) for doc in self.df])
-            self._short = [doc for doc in self.df if len(doc["prompt"]) <= limit]
+            self._short = short_half(self.df)
         return self._short
 
-    def sample(self, n: int, eval_doc: Doc | None = None, df: Sequence[Doc] | None = None, **kwargs: Any) -> list[Doc]:
+    def sample(self, n: int, eval_doc: Doc | None = None, df: Sequence[Doc] | None = None, **kwargs: Any) -> list[Shot]:
         """Return n demonstrations for an item, nearest hash first.
 
         Args:
@@ -65,19 +64,21 @@ class ItemSampler(ContextSampler):  # type: ignore[misc]  # lm_eval is untyped
             raise IllusionError(
                 "the demonstration sampler was given no item; fewshot_split must equal test_split in the task file"
             )
-        language = eval_doc["language"]
-        taken = {eval_doc["cluster"]}
-        options = {normalise(t, language) for key in ("choices_near", "choices_far", "answers") for t in eval_doc[key]}
-        chosen: list[Doc] = []
-        key = (eval_doc["dataset"], eval_doc["source_id"], self.seed)
-        for doc in sorted(self._candidates(), key=lambda d: draw("demonstration", *key, d["source_id"])):
-            if doc["cluster"] in taken or normalise(doc["gold_text"], language) in options:
-                continue
-            taken.add(doc["cluster"])
-            chosen.append(doc)
-            if len(chosen) == n:
-                return chosen
-        raise IllusionError(
-            f"{eval_doc['item_id']}: {n} demonstrations were asked for, but only {len(chosen)} other passages can give "
-            f"one; use --num_fewshot {len(chosen)} or fewer"
-        )
+        item = eval_doc
+        chosen = choose_shots(item, self._candidates(), n, self.seed, lambda shot: dressed(shot, item, _near))
+        if len(chosen) < n:
+            raise IllusionError(
+                f"{item['item_id']}: {n} demonstrations were asked for, but only {len(chosen)} other passages can give "
+                f"one; use --num_fewshot {len(chosen)} or fewer"
+            )
+        return chosen
+
+
+def _near(shot: Shot) -> Options | None:
+    return near_options(
+        shot["dataset"],
+        shot["language"],
+        shot["source_id"],
+        folder=shot["options_folder"],
+        seed=shot["options_seed"],
+    )

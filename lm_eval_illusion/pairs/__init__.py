@@ -8,8 +8,10 @@ from typing import Any
 
 _HOME = {
     "DATASETS": "catalogue",
-    "Built": "docs",
+    "Built": "rows",
     "Match": "answers",
+    "CONDITIONS": "conditions",
+    "Condition": "conditions",
     "Question": "questions",
     "Reading": "reading",
     "Source": "sources",

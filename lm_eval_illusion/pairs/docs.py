@@ -1,114 +1,76 @@
-"""From questions to the rows of a task: prompt, options near and far, and where each option came from.
-
-Questions are walked in sampling order (one a passage first, by hash of the id), so that a sample of n, and `--limit n`,
-are the first n rows; demonstrations can come from every question, sampled or not.
-"""
+"""From the questions of a data set to the rows of a task, and to the options of any one question when asked for."""
 
 from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, lru_cache
-from typing import Any
+from typing import Protocol
 
 from ..errors import IllusionError
-from .aligned import Aligned, Item, join_languages
+from .aligned import Aligned, Item, Texts, join_languages
 from .authored import Authored
 from .catalogue import dataset_named
-from .draw import spread
 from .eligible import MAX_GOLD_CHARACTERS, reason_against, too_long
+from .graded import Distant, Graded, grade
 from .options import Options
 from .parallel import Parallel
-from .prompts import build_prompt
-from .questions import Question, passage_digest
+from .questions import Question
+from .rows import Built, assemble
+from .rules import Answer
 from .single import Single
 from .sources import data_folder, load_questions
 
 logger = logging.getLogger("lm_eval.illusion")  # below the harness's own logger: the only one it shows
 
-MAX_NEW_TOKENS = 48
-"""Generation budget of an item, in tokens; the task files say the same."""
-Row = dict[str, Any]
-Chooser = Callable[[Question], tuple[Options | None, Options | None]]
-"""Question -> its near and far options; None where no three distractors could be found."""
+
+class LanguageSet(Protocol):
+    """One language of a data set, whose questions get their options when asked for."""
+
+    def build(self, count: int | None = None) -> Built:
+        """Build the rows of `count` questions, or of all."""
+
+    def near(self, source_id: str) -> Options | None:
+        """Return the near options of any question that may be asked, in the sample or not; None where it has none."""
+
+    def graded(self, source_id: str) -> Graded:
+        """Return a question's options by distance."""
+
+
+def _right(question: Question) -> tuple[Answer, ...]:
+    return tuple(Answer(text, question.language) for text in question.right_texts)
 
 
 @dataclass(frozen=True)
-class Built:
-    """The rows of one language, and what had to be left out on the way."""
+class SingleSet:
+    """Questions in one language."""
 
-    rows: tuple[Row, ...]
-    """Items to ask, in sampling order."""
-    others: tuple[Row, ...]
-    """The remaining questions, without options: they may serve as demonstrations."""
-    excluded: dict[str, int]
-    """Reason -> how many questions were left out of every half."""
+    single: Single
+    """Finds their options."""
 
+    def build(self, count: int | None = None) -> Built:
+        """Build the rows of `count` questions, or of all."""
+        left_out = Counter(reason for q in self.single.questions if (reason := reason_against(q)))
+        asked = [q for q in self.single.questions if not reason_against(q)]
+        built = assemble(asked, lambda q: (self.single.near(q), self.single.far(q)), count)
+        return replace(built, excluded={**left_out, **built.excluded})
 
-def _base(question: Question) -> Row:
-    return {
-        "item_id": question.item_id,
-        "dataset": question.dataset,
-        "language": question.language,
-        "cluster": question.cluster,
-        "source_id": question.source_id,
-        "passage": question.passage,
-        "question": question.question,
-        "answers": list(question.answers),
-        "gold_text": question.gold,
-        "prompt": build_prompt(question.passage, question.question, question.language),
-        "max_gen_toks": MAX_NEW_TOKENS,
-        "passage_sha256": passage_digest(question.passage),
-    }
+    def near(self, source_id: str) -> Options | None:
+        """Return the near options of a question."""
+        return self.single.near(self.single.by_id[source_id])
 
-
-def _with(options: Options | None, distance: str) -> Row:
-    return {
-        f"choices_{distance}": list(options.choices) if options else None,
-        f"gold_{distance}": options.gold if options else None,
-        f"sources_{distance}": list(options.sources) if options else None,
-    }
-
-
-def _row(question: Question, near: Options | None, far: Options | None) -> Row:
-    return {**_base(question), **_with(near, "near"), **_with(far, "far")}
-
-
-def assemble(questions: Sequence[Question], choose: Chooser, count: int | None = None) -> Built:
-    """Walk the questions in sampling order and build rows until `count` of them have their options.
-
-    Args:
-        questions: All that may be asked, before any sampling; their order plays no role.
-        choose: Gives a question its options.
-        count: How many rows to build; None builds all.
-    """
-    order = spread([q.cluster for q in questions], [q.source_id for q in questions])
-    rows: list[Row] = []
-    others: list[Row] = []
-    excluded: Counter[str] = Counter()
-    for question in (questions[i] for i in order):
-        near, far = choose(question) if count is None or len(rows) < count else (None, None)
-        if near is not None and far is not None:
-            rows.append(_row(question, near, far))
-            continue
-        if count is None or len(rows) < count:
-            excluded[f"no three {'near' if near is None else 'far'} distractors"] += 1
-        others.append(_row(question, None, None))
-    return Built(tuple(rows), tuple(others), dict(excluded))
+    def graded(self, source_id: str) -> Graded:
+        """Return a question's options by distance."""
+        question = self.single.by_id[source_id]
+        key = (question.dataset, source_id, self.single.seed)
+        return grade(_right(question), question.passage, self.single.graded(question), key, key)
 
 
 def build_single(questions: Sequence[Question], seed: int = 0, count: int | None = None) -> Built:
     """Build the rows of questions in one language, such as one's own from `load_squad`."""
-    return _build_from(Single(questions, seed), count)
-
-
-def _build_from(single: Single, count: int | None) -> Built:
-    left_out = Counter(reason for q in single.questions if (reason := reason_against(q)))
-    asked = [q for q in single.questions if not reason_against(q)]
-    built = assemble(asked, lambda q: (single.near(q), single.far(q)), count)
-    return replace(built, excluded={**left_out, **built.excluded})
+    return SingleSet(Single(questions, seed)).build(count)
 
 
 @dataclass(frozen=True)
@@ -138,7 +100,26 @@ class ParallelSet:
     def _chosen(self) -> dict[str, tuple[Aligned | None, Aligned | None]]:
         return {}
 
-    def _choose(self, question: Question) -> tuple[Options | None, Options | None]:
+    @cached_property
+    def _by_id(self) -> dict[tuple[str, str], Question]:
+        return {(code, q.source_id): q for code, questions in self.by_language.items() for q in questions}
+
+    @cached_property
+    def _graded(self) -> dict[str, list[tuple[str, Texts, str]]]:
+        return {}
+
+    def question(self, language: str, source_id: str) -> Question:
+        """Return one question."""
+        return self._by_id[language, source_id]
+
+    def distances(self, source_id: str) -> list[tuple[str, Texts, str]]:
+        """Return one wrong option at each distance: (distance, language -> text, source)."""
+        if source_id not in self._graded:
+            self._graded[source_id] = self._chooser.graded(self._items[source_id])
+        return self._graded[source_id]
+
+    def options(self, question: Question) -> tuple[Options | None, Options | None]:
+        """Return the near and far options of a question; None where there are no three distractors."""
         source_id = question.source_id
         if source_id not in self._chosen:
             item = self._items[source_id]
@@ -149,10 +130,38 @@ class ParallelSet:
     def build(self, language: str, count: int | None = None) -> Built:
         """Build the rows of one language; the same ids in every language."""
         asked = [q for q in self.by_language[language] if q.source_id in self._eligible]
-        built = assemble(asked, self._choose, count)
+        built = assemble(asked, self.options, count)
         long = len(self.by_language[language]) - len(asked)
         reason = {f"answer longer than {MAX_GOLD_CHARACTERS} characters in some language": long} if long else {}
         return replace(built, excluded={**reason, **built.excluded})
+
+
+@dataclass(frozen=True)
+class ParallelLanguage:
+    """One language of a parallel data set."""
+
+    parallel: ParallelSet
+    """All its languages."""
+    language: str
+    """ISO 639-1 code."""
+
+    def build(self, count: int | None = None) -> Built:
+        """Build the rows of `count` questions, or of all; the same ids in every language."""
+        return self.parallel.build(self.language, count)
+
+    def near(self, source_id: str) -> Options | None:
+        """Return the near options of a question."""
+        return self.parallel.options(self.parallel.question(self.language, source_id))[0]
+
+    def graded(self, source_id: str) -> Graded:
+        """Return a question's options by distance; but for the noise, the same in every language."""
+        question = self.parallel.question(self.language, source_id)
+        found = [
+            Distant(distance, texts[self.language].text, source)
+            for distance, texts, source in self.parallel.distances(source_id)
+        ]
+        order = (question.dataset, source_id, self.parallel.seed)
+        return grade(_right(question), question.passage, found, order, (*order, self.language))
 
 
 @lru_cache(maxsize=8)
@@ -162,15 +171,42 @@ def _parallel_set(dataset: str, folder: str | None, seed: int) -> ParallelSet:
 
 
 @lru_cache(maxsize=32)
-def _single(dataset: str, language: str, folder: str | None, seed: int) -> Single:
-    return Single(load_questions(dataset, language, folder), seed)
+def _language_set(dataset: str, language: str, folder: str | None, seed: int) -> LanguageSet:
+    if dataset_named(dataset).parallel:
+        return ParallelLanguage(_parallel_set(dataset, folder, seed), language)
+    return SingleSet(Single(load_questions(dataset, language, folder), seed))
+
+
+def language_set(dataset: str, language: str, *, folder: str | None = None, seed: int = 0) -> LanguageSet:
+    """Return one language of a known data set; kept in memory.
+
+    Args:
+        dataset: tydiqa, xquad or illusion_mini.
+        language: ISO 639-1 code.
+        folder: Local data folder; None looks at the environment, then at the hub.
+        seed: Seed of options and order.
+    """
+    load_questions(dataset, language, folder)
+    local = data_folder(folder)
+    return _language_set(dataset, language, str(local[0]) if local else None, seed)
 
 
 @lru_cache(maxsize=64)
 def _build(dataset: str, language: str, folder: str | None, seed: int, count: int | None) -> Built:
-    if dataset_named(dataset).parallel:
-        return _parallel_set(dataset, folder, seed).build(language, count)
-    return _build_from(_single(dataset, language, folder, seed), count)
+    return _language_set(dataset, language, folder, seed).build(count)
+
+
+@lru_cache(maxsize=4096)
+def _near(dataset: str, language: str, folder: str | None, seed: int, source_id: str) -> Options | None:
+    return _language_set(dataset, language, folder, seed).near(source_id)
+
+
+def near_options(
+    dataset: str, language: str, source_id: str, *, folder: str | None = None, seed: int = 0
+) -> Options | None:
+    """Return the near options of any question that may be asked; kept in memory, since demonstrations recur."""
+    local = data_folder(folder)
+    return _near(dataset, language, str(local[0]) if local else None, seed, source_id)
 
 
 def _left_out(excluded: Mapping[str, int]) -> str:

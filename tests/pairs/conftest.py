@@ -12,7 +12,7 @@ from .made import write_folder
 
 def forget() -> None:
     """Empty the caches of loaders and builders."""
-    for cached in (sources._load, docs._parallel_set, docs._single, docs._build):
+    for cached in (sources._load, docs._parallel_set, docs._language_set, docs._build, docs._near):
         cached.cache_clear()
 
 

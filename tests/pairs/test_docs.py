@@ -11,10 +11,11 @@ from lm_eval_illusion.pairs.aligned import join_languages
 from lm_eval_illusion.pairs.answers import match
 from lm_eval_illusion.pairs.authored import Authored
 from lm_eval_illusion.pairs.catalogue import DATASETS
-from lm_eval_illusion.pairs.docs import MAX_NEW_TOKENS, build, build_single
+from lm_eval_illusion.pairs.docs import build, build_single
 from lm_eval_illusion.pairs.normalise import normalise
 from lm_eval_illusion.pairs.parallel import Parallel
 from lm_eval_illusion.pairs.questions import Question, load_squad
+from lm_eval_illusion.pairs.rows import MAX_NEW_TOKENS
 from lm_eval_illusion.pairs.sources import load_questions
 
 from .made import PEOPLE, TOWNS, squad

@@ -7,8 +7,8 @@ import yaml
 
 from lm_eval_illusion.errors import IllusionError
 from lm_eval_illusion.pairs.catalogue import DATASETS
-from lm_eval_illusion.pairs.docs import MAX_NEW_TOKENS
 from lm_eval_illusion.pairs.prompts import delimiter_of
+from lm_eval_illusion.pairs.rows import MAX_NEW_TOKENS
 
 from .conftest import TASKS
 
