@@ -1,7 +1,8 @@
-"""Open answers: which request goes through the decode loop, and which goes HFLM's way.
+"""Open answers: which request goes through the decode loop, which is a probe, and which goes HFLM's way.
 
 Greedy requests of any task run in the loop and get stock HFLM's text; paired items keep their own end, the first line
-with text. Sampling, beams, arguments that bend the logits, and a checkpoint's own bent `generation_config` are stock's.
+with text, and those whose condition is a probe are searched (`probing`). Sampling, beams, arguments that bend the
+logits, and a checkpoint's own bent `generation_config` are stock's.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from typing import Any
 
 import torch
 from lm_eval.api.instance import Instance
-from lm_eval.models.huggingface import HFLM
 from lm_eval.models.utils import handle_stop_sequences, normalize_gen_kwargs, postprocess_generated_text
 from tqdm import tqdm
 
@@ -23,6 +23,7 @@ from lm_eval_illusion.harness.fit import require_budget
 from lm_eval_illusion.harness.generation_cache import CannotRunError
 from lm_eval_illusion.harness.generation_stop import FirstLine, StopStrings
 from lm_eval_illusion.harness.generation_tokens import TokenBytes
+from lm_eval_illusion.harness.probing import PROBES, ProbeAnswering, not_fitting
 
 log = logging.getLogger("lm_eval.illusion")
 
@@ -53,7 +54,7 @@ class _Asked:
     """From new tokens to the text that the harness gets."""
 
 
-class GreedyAnswering(HFLM):  # type: ignore[misc]  # lm_eval is untyped
+class GreedyAnswering(ProbeAnswering):
     """HFLM whose greedy answers come from the decode loop."""
 
     _loop_refused = False
@@ -67,24 +68,29 @@ class GreedyAnswering(HFLM):  # type: ignore[misc]  # lm_eval is untyped
             disable_tqdm: Whether to hide the progress bar.
 
         Returns:
-            One text a request, in order; paired items get an `AnswerText`.
+            One text a request, in order; paired items get an `AnswerText`, probes with `hypotheses` or `ranks`.
         """
         results: dict[int, str] = {}
         ours: list[_Asked] = []
         others: list[int] = []
+        probes: list[int] = []
         for index, request in enumerate(requests):
             context, arguments = request.args[:2]
             paired = is_paired(request.doc)
             if paired:
                 require_budget(request.doc, arguments)
                 if not self._fit.fits(request.doc, context):
-                    results[index] = AnswerText("", fits=False, finish=None, non_finite=False, tied_steps=None)
+                    results[index] = not_fitting(request.doc)
+                    continue
+                if request.doc.get("condition") in PROBES:
+                    probes.append(index)
                     continue
             asked = self._asked(index, request, paired)
             if asked is None:
                 others.append(index)
             else:
                 ours.append(asked)
+        self._answer_probes(requests, probes, results, disable_tqdm)
         left = self._loop(requests, ours, results, disable_tqdm)
         bent = [i for i in others if is_paired(requests[i].doc) and self._is_greedy(requests[i].args[1])]
         self._paired_stock(requests, [*bent, *(i for i in left if is_paired(requests[i].doc))], results, disable_tqdm)

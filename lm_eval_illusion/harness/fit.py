@@ -12,6 +12,7 @@ from typing import Any
 from lm_eval.models.utils import normalize_gen_kwargs
 
 from lm_eval_illusion.errors import IllusionError
+from lm_eval_illusion.pairs.prompts import delimiter_of
 
 
 class FitChecker:
@@ -27,14 +28,19 @@ class FitChecker:
         self._count_tokens = count_tokens
         self._count_option = count_option
         self._window = window
-        self._verdicts: dict[tuple[str, str], bool] = {}
+        self._verdicts: dict[tuple[str, str, str], bool] = {}
 
     def fits(self, doc: Mapping[str, Any], prompt: str) -> bool:
-        """Say whether the prompt leaves room for the longest option and for `max_gen_toks` new tokens."""
-        key = (str(doc["item_id"]), prompt)
+        """Say whether the prompt leaves room for the longest option and for `max_gen_toks` new tokens.
+
+        Options are those of every column `choices*` of the row, each after the language's delimiter; so all conditions
+        whose rows hold the same options share one verdict.
+        """
+        key = (str(doc["item_id"]), str(doc.get("condition", "")), prompt)
         if key not in self._verdicts:
-            options = {*doc["choices_near"], *doc["choices_far"]}
-            longest = max(self._count_option(" " + option) for option in options)
+            options = {option for name in doc if name.startswith("choices") for option in doc[name]}
+            delimiter = delimiter_of(doc["language"])
+            longest = max(self._count_option(delimiter + option) for option in options)
             budget = self._window - max(longest, int(doc["max_gen_toks"]))
             self._verdicts[key] = self._count_tokens(prompt) <= budget
         return self._verdicts[key]

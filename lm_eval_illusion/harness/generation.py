@@ -16,10 +16,10 @@ from typing import Any
 import torch
 
 from lm_eval_illusion.harness.batching import LEAST_FILL, batch_rows, like_length
-from lm_eval_illusion.harness.generation_batch import Batch, begin
-from lm_eval_illusion.harness.generation_cache import CannotRunError
+from lm_eval_illusion.harness.generation_batch import Batch
 from lm_eval_illusion.harness.generation_head import turned_head
 from lm_eval_illusion.harness.generation_row import Row
+from lm_eval_illusion.harness.generation_start import begin
 from lm_eval_illusion.harness.generation_stop import Rule
 from lm_eval_illusion.harness.rope import switch_length
 
@@ -161,14 +161,7 @@ def _start(
         mask[line, where] = 1
         rows.append(Row(number, request.rule, request.limit, padding, request.ends, request.unseen))
     limit = max(request.limit for request in requests)
-    try:
-        batch = begin(model, ids.to(device), mask.to(device), limit=limit, pad=pad)
-    except torch.OutOfMemoryError:
-        raise
-    except (RuntimeError, ValueError, TypeError, AttributeError, KeyError, IndexError) as error:
-        if isinstance(error, CannotRunError):
-            raise
-        raise CannotRunError(f"transformers cannot prepare it ({type(error).__name__})") from error
+    batch = begin(model, ids.to(device), mask.to(device), limit=limit, pad=pad)
     deliver(batch.first(rows))
     return batch
 

@@ -1,13 +1,13 @@
 """A batch of greedy answers in the making: one step for all of them, and then the finished ones leave.
 
-transformers prepares (masks, positions, the cache a model wants, encoder states): its `generate` hands over to `_begin`
-where its own loop would start, so the first forward is stock's. Later forwards are prepared by the model's own
-`prepare_inputs_for_generation`; with one row each of them is, bit for bit, what stock runs.
+Forwards are prepared by the model's own `prepare_inputs_for_generation`; with one row each of them is, bit for bit,
+what stock runs. `generation_start.begin` makes a batch.
 """
 
 from __future__ import annotations
 
 import contextlib
+import copy
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,16 +17,6 @@ from transformers.utils import ModelOutput
 from lm_eval_illusion.harness import generation_cache
 from lm_eval_illusion.harness.generation_cache import CannotRunError
 from lm_eval_illusion.harness.generation_row import Row, choose
-
-NEUTRAL: dict[str, Any] = {
-    "do_sample": False,
-    "num_beams": 1,
-    "repetition_penalty": 1.0,
-    "no_repeat_ngram_size": 0,
-    "min_new_tokens": None,
-    "min_length": 0,
-}
-"""Greedy means the highest logit: a checkpoint's own generation_config must not bend it."""
 
 _MASKS = ("attention_mask", "decoder_attention_mask")
 _POSITIONS = ("position_ids", "decoder_position_ids")
@@ -75,30 +65,66 @@ class Batch:
 
     def first(self, rows: Sequence[Row]) -> list[Row]:
         """Run the prompts; return the rows that end with their first token."""
+        return self._advance(self.prompt(rows))
+
+    def step(self) -> list[Row]:
+        """Add one token to each row; return the rows that have ended, which are no longer here."""
+        return self._advance(self._next())
+
+    def prompt(self, rows: Sequence[Row]) -> torch.Tensor:
+        """Run the prompts; return the logits (rows, vocabulary) of their first new tokens."""
         self.rows = list(rows)
         if not self._decoder_only:
             for row, before in zip(self.rows, self._ids.tolist(), strict=True):
                 row.before = tuple(before)
-        return self._advance(self._forward(is_first_iteration=True))
+        return self._read(self._forward(is_first_iteration=True))
 
-    def step(self) -> list[Row]:
-        """Add one token to each row; return the rows that have ended, which are no longer here."""
+    def follow(self, parents: Sequence[int], tokens: Sequence[int]) -> torch.Tensor:
+        """Let rows go on with tokens that the caller has chosen; a row may go on several ways, or not at all.
+
+        Args:
+            parents: For each new row the number of the row it goes on from.
+            tokens: For each new row its next token.
+
+        Returns:
+            The logits (new rows, vocabulary) of the tokens after those.
+        """
+        if list(parents) != list(range(len(self.rows))):
+            self._keep(list(parents))
+        self._append(torch.tensor(tokens))
+        return self._next()
+
+    def copy(self) -> Batch:
+        """Return a batch with the same rows that goes its own way."""
+        twin = copy.copy(self)
+        name = str(self._cache_name)
+        twin._told = {**self._told, name: copy.deepcopy(self._told[name])}
+        twin.rows = list(self.rows)
+        return twin
+
+    def _next(self) -> torch.Tensor:
         faster = getattr(self._model, "_optimize_model_for_decode", None)
         on_cpu = self._ids.device.type == "cpu"
         with faster() if faster is not None and not on_cpu else contextlib.nullcontext():
-            out = self._forward(next_sequence_length=1)
-        return self._advance(out)
+            return self._read(self._forward(next_sequence_length=1))
 
     def _forward(self, **how: Any) -> Any:
         inputs = self._model.prepare_inputs_for_generation(self._ids, **how, **self._told)
         return self._model(**inputs, return_dict=True)
 
-    def _advance(self, out: Any) -> list[Row]:
+    def _read(self, out: Any) -> torch.Tensor:
         self._told = self._model._update_model_kwargs_for_generation(
             out, self._told, is_encoder_decoder=not self._decoder_only
         )
-        tokens, tied, finite = choose(out.logits[:, -1])
+        logits: torch.Tensor = out.logits[:, -1]
+        return logits
+
+    def _append(self, tokens: torch.Tensor) -> None:
         self._ids = torch.cat([self._ids, tokens.to(self._ids.device)[:, None]], dim=-1)
+
+    def _advance(self, logits: torch.Tensor) -> list[Row]:
+        tokens, tied, finite = choose(logits)
+        self._append(tokens)
         for row, token, is_tied, is_finite in zip(
             self.rows, *torch.stack([tokens, tied.long(), finite.long()]).tolist(), strict=True
         ):
@@ -175,50 +201,6 @@ class Batch:
                 self._told[positions] = torch.cat([batch._told[positions] for batch in batches])
         self.rows = [row for batch in batches for row in batch.rows]
         self._trim()
-
-
-def begin(model: Any, ids: torch.Tensor, mask: torch.Tensor, *, limit: int, pad: int) -> Batch:
-    """Let transformers prepare a batch.
-
-    Args:
-        model: A transformers model with `generate`.
-        ids: Prompt tokens (rows, positions), int64, on the device the model reads from: left-padded, or right-padded
-            for an encoder.
-        mask: Attention mask of the same shape.
-        limit: Most new tokens of a row.
-        pad: Token id for padding.
-
-    Raises:
-        CannotRunError: Where rows cannot leave a batch of this model.
-    """
-    if torch.distributed.is_initialized() and torch.distributed.get_world_size() > 1 and _is_sharded(model):
-        raise CannotRunError("its processes hold parts of it and must take their steps together")
-    made = model.generate(
-        input_ids=ids,
-        attention_mask=mask,
-        max_length=ids.shape[1] + limit,
-        pad_token_id=pad,
-        use_cache=True,
-        custom_generate=_begin,
-        **NEUTRAL,
-    )
-    if not isinstance(made, Batch):
-        raise CannotRunError("its generate is its own")
-    return made
-
-
-def _is_sharded(model: Any) -> bool:
-    from transformers.distributed.fsdp import is_fsdp_managed_module
-    from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled
-
-    return bool(is_deepspeed_zero3_enabled() or is_fsdp_managed_module(model))
-
-
-def _begin(model: Any, input_ids: torch.Tensor, *, generation_config: Any, **told: Any) -> Batch:
-    """Stand in for transformers' decoding loop: take what it has prepared."""
-    told = {name: value for name, value in told.items() if name not in ("logits_processor", "stopping_criteria")}
-    ends = generation_config._eos_token_tensor
-    return Batch(model, input_ids, told, frozenset(() if ends is None else ends.flatten().tolist()))
 
 
 def _left(tensor: torch.Tensor, width: int, value: int) -> torch.Tensor:

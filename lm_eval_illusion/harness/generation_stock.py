@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from transformers import LogitsProcessor, LogitsProcessorList, StoppingCriteria, StoppingCriteriaList
 
-from lm_eval_illusion.harness.generation_batch import NEUTRAL
 from lm_eval_illusion.harness.generation_row import choose
+from lm_eval_illusion.harness.generation_start import NEUTRAL
 from lm_eval_illusion.harness.generation_stop import FirstLine
 from lm_eval_illusion.pairs.reading import line_complete
 

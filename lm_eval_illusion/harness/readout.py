@@ -23,6 +23,20 @@ class Parting:
     """log p(gold's token) - log p(this option's token) there, in nats; None where it is not finite."""
 
 
+@dataclass(frozen=True)
+class TokenReading:
+    """One token of a continuation, read with all tokens before it given."""
+
+    rank: int | None
+    """1 + number of tokens with a higher logit; None where logits are not finite."""
+    logprob: float
+    """log p(token | prompt, earlier tokens) in nats."""
+    is_greedy: bool
+    """Whether it has the highest logit, the first of those that tie."""
+    margin: float | None
+    """log p(token) - log p(the token with the highest logit), at most 0; None where logits are not finite."""
+
+
 def parting_token(option: Sequence[int], gold: Sequence[int]) -> int | None:
     """Return the first position at which two token sequences differ; None if one begins with the other."""
     return next((n for n, (a, b) in enumerate(zip(option, gold, strict=False)) if a != b), None)
@@ -56,6 +70,13 @@ def rank(logits: torch.Tensor, token: int) -> int | None:
     if not bool(torch.isfinite(own)) or bool(torch.isnan(logits).any()):
         return None
     return int((logits > own).sum()) + 1
+
+
+def token_reading(logits: torch.Tensor, token: int, logprob: float, is_greedy: bool) -> TokenReading:
+    """Read one token under the logits (vocabulary,) that stood before it; see `token_logprobs` for the rest."""
+    place = rank(logits, token)
+    margin = None if place is None else float(logits[token] - logits.max())
+    return TokenReading(place, logprob, is_greedy, margin if margin is not None and margin > -float("inf") else None)
 
 
 def parting(logits: torch.Tensor, token: int, option: int, gold: int) -> Parting:

@@ -17,6 +17,8 @@ from lm_eval_illusion.harness.answers import ScoredPair, is_paired
 from lm_eval_illusion.harness.batching import like_length
 from lm_eval_illusion.harness.fit import FitChecker
 from lm_eval_illusion.harness.rope import switch_length
+from lm_eval_illusion.harness.scoring_row import Scored
+from lm_eval_illusion.pairs.prompts import delimiter_of
 
 log = logging.getLogger("lm_eval.illusion")  # below the harness's own logger: the only one it shows
 
@@ -144,7 +146,7 @@ class PrefillScoring(HFLM):  # type: ignore[misc]  # lm_eval is untyped
             distinct.setdefault((continuation, _gold_of(requests[index], asked)), []).append(index)
         return distinct
 
-    def _first_scored(self, prompts: list[scoring.Prompt]) -> list[list[scoring.Scored]] | None:
+    def _first_scored(self, prompts: list[scoring.Prompt]) -> list[list[Scored]] | None:
         """Score a batch before any has shown whether this model's cache can be copied to rows; None if it cannot."""
         try:
             if not self._goes_on(prompts[0]):
@@ -166,7 +168,7 @@ class PrefillScoring(HFLM):  # type: ignore[misc]  # lm_eval is untyped
         with self._autocast():
             return prefix_check.goes_on(self.model, text, pad=self._pad, device=self.device)
 
-    def _scored(self, prompts: list[scoring.Prompt]) -> list[list[scoring.Scored]]:
+    def _scored(self, prompts: list[scoring.Prompt]) -> list[list[Scored]]:
         """Score a batch; where the device runs out of memory, half of it at a time."""
         try:
             with self._autocast():
@@ -215,8 +217,13 @@ class PrefillScoring(HFLM):  # type: ignore[misc]  # lm_eval is untyped
 
 
 def _gold_of(request: Instance, asked: dict[tuple[str, str], Tokens]) -> Tokens | None:
-    """Return the gold option's tokens after the request's prompt, if it is a paired item's and was asked too."""
+    """Return the gold option's tokens after the request's prompt, if it is a paired item's and was asked too.
+
+    The language says what stands between prompt and option; a chat template may take it away.
+    """
     context, doc = request.args[0], request.doc
     if not context or not is_paired(doc):
         return None
-    return asked.get((context, " " + doc["choices_near"][int(doc["gold_near"])]))
+    gold = doc["choices_near"][int(doc["gold_near"])]
+    delimiters = (delimiter_of(doc["language"]), "", " ")
+    return next((asked[context, d + gold] for d in delimiters if (context, d + gold) in asked), None)

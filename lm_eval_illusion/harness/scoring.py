@@ -16,7 +16,8 @@ from typing import Any
 import torch
 
 from lm_eval_illusion.harness.head import ScoredHead
-from lm_eval_illusion.harness.readout import Parting, parting, parting_token, rank, token_logprobs
+from lm_eval_illusion.harness.readout import token_logprobs
+from lm_eval_illusion.harness.scoring_row import Row, Scored
 
 MAX_LOGITS = 1 << 26
 """Most logits (scored positions x vocabulary) held at once: 256 MiB in float32."""
@@ -27,20 +28,6 @@ SPARE_TOKENS = 32
 
 
 @dataclass(frozen=True)
-class Scored:
-    """One scored continuation."""
-
-    logprob: float
-    """Sum over its tokens of log p(token | prompt, earlier tokens), in nats; NaN where the model's logits are."""
-    is_greedy: bool
-    """Whether each of its tokens has the highest logit."""
-    first_token_rank: int | None
-    """1 + number of tokens with a higher logit at its first token; None where logits are not finite."""
-    parting: Parting | None = None
-    """Where it parts from the gold continuation, if one was named and neither begins with the other."""
-
-
-@dataclass(frozen=True)
 class Prompt:
     """A prompt and the continuations to score after it, as token ids."""
 
@@ -48,6 +35,8 @@ class Prompt:
     continuations: tuple[tuple[int, ...], ...]
     golds: tuple[tuple[int, ...] | None, ...] = ()
     """For each continuation the gold one of its question, to be compared with it; empty for no comparison at all."""
+    token_by_token: bool = False
+    """Whether every token of the continuations is to be read for itself."""
 
     def gold_of(self, number: int) -> tuple[int, ...] | None:
         """Return the gold of a continuation, None where there is nothing to compare."""
@@ -76,46 +65,17 @@ def score(model: Any, prompts: Sequence[Prompt], *, pad: int, device: Any = None
     Returns:
         For each prompt one `Scored` a continuation, in the order given.
     """
-    rows = [Row(b, k, cont, p.gold_of(k)) for b, p in enumerate(prompts) for k, cont in enumerate(p.continuations)]
+    rows = [
+        Row(b, k, cont, p.gold_of(k), p.token_by_token)
+        for b, p in enumerate(prompts)
+        for k, cont in enumerate(p.continuations)
+    ]
     if getattr(model.config, "is_encoder_decoder", False):
         _score_seq2seq(model, prompts, rows, pad, device or model.device)
     else:
         _score_causal(model, prompts, rows, pad, device or model.device)
     done = {(row.prompt, row.number): row.scored() for row in rows}
     return [[done[b, k] for k in range(len(p.continuations))] for b, p in enumerate(prompts)]
-
-
-class Row:
-    """A continuation on its way: what has been read of it so far.
-
-    Args:
-        prompt: Number of its prompt in the batch.
-        number: Its number among the prompt's continuations.
-        tokens: Its token ids.
-        gold: The gold continuation to compare it with, if any.
-    """
-
-    def __init__(self, prompt: int, number: int, tokens: tuple[int, ...], gold: tuple[int, ...] | None) -> None:
-        self.prompt, self.number, self.tokens = prompt, number, tokens
-        self._gold = gold
-        self._parts_at = None if gold is None else parting_token(tokens, gold)
-        self._logprob = 0.0
-        self._greedy = True
-        self._rank: int | None = None
-        self._parting: Parting | None = None
-
-    def read(self, token: int, logits: torch.Tensor, logprob: float, is_greedy: bool) -> None:
-        """Take down token number `token`, given the logits (vocabulary,) that stood before it."""
-        self._logprob += logprob
-        self._greedy &= is_greedy
-        if token == 0:
-            self._rank = rank(logits, self.tokens[0])
-        if token == self._parts_at and self._gold is not None:
-            self._parting = parting(logits, token, self.tokens[token], self._gold[token])
-
-    def scored(self) -> Scored:
-        """Return the result once every token has been read."""
-        return Scored(self._logprob, self._greedy, self._rank, self._parting)
 
 
 def _read(rows: Sequence[Row], first: int, logits: torch.Tensor) -> None:
@@ -185,11 +145,7 @@ def _score_seq2seq(model: Any, prompts: Sequence[Prompt], rows: Sequence[Row], p
     from transformers.modeling_outputs import BaseModelOutput
 
     head = ScoredHead(model)
-    start = model.config.decoder_start_token_id
-    if start is None:
-        start = getattr(model.generation_config, "decoder_start_token_id", None)
-    if start is None:
-        start = model.config.pad_token_id
+    start = decoder_start(model)
     ids, mask = _padded([p.context for p in prompts], pad, "right", device)
     encoded = model.get_encoder()(input_ids=ids, attention_mask=mask).last_hidden_state
     for chunk in chunked(rows, 0, int(model.config.vocab_size), encoded.nbytes // len(prompts)):
@@ -204,6 +160,14 @@ def _score_seq2seq(model: Any, prompts: Sequence[Prompt], rows: Sequence[Row], p
                 use_cache=False,
             ).logits
         _read(chunk, 0, head.select(logits, wanted))
+
+
+def decoder_start(model: Any) -> int:
+    """Return the token that an encoder-decoder's answers begin with."""
+    start = model.config.decoder_start_token_id
+    if start is None:
+        start = getattr(model.generation_config, "decoder_start_token_id", None)
+    return int(model.config.pad_token_id if start is None else start)
 
 
 def _bytes_of(cache: Any) -> int:

@@ -7,7 +7,7 @@ import torch
 from lm_eval.api.instance import Instance
 from lm_eval.models.huggingface import HFLM
 
-from lm_eval_illusion.harness import generation_batch, generation_stock
+from lm_eval_illusion.harness import generation, generation_batch, generation_stock
 from lm_eval_illusion.harness.answers import AnswerText
 from lm_eval_illusion.harness.generation_cache import CannotRunError
 from lm_eval_illusion.harness.model import PrunedHFLM
@@ -128,7 +128,7 @@ def test_a_request_that_begins_with_the_bos_token_gets_no_second_one_whoever_sta
 )
 def test_arguments_that_bend_the_logits_go_stocks_way(tiny, arguments, monkeypatch):
     ours = pruned(tiny("llama"), batch_size=1)
-    monkeypatch.setattr(generation_batch, "begin", None)  # the loop would break here
+    monkeypatch.setattr(generation, "begin", None)  # the loop would break here
     stock = HFLM(pretrained=tiny("llama"), device="cpu", batch_size=1)
     texts = TEXTS[:2]
     assert ours.generate_until(plain(texts=texts, **arguments), True) == stock.generate_until(

@@ -1,0 +1,159 @@
+"""Several continuations of one prompt: the prompt is run once, then each row goes on from any row before it.
+
+One prompt at a time, with its own hypotheses or samples as the rows: what an item gets cannot depend on the batch size,
+on the items beside it or on the process it runs in.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+
+from lm_eval_illusion.harness.generation_row import Row
+from lm_eval_illusion.harness.generation_start import begin
+from lm_eval_illusion.harness.generation_stop import Rule
+from lm_eval_illusion.harness.scoring import decoder_start
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """One finished continuation."""
+
+    tokens: tuple[int, ...]
+    """New tokens, the end token included where one ended it; at least one."""
+    logprob: float
+    """Sum of the model's own log p(token | prompt, earlier tokens), in nats."""
+    finish: str
+    """"stop" where the line or an end token ended it, "length" where the limit cut it."""
+
+    @property
+    def score(self) -> float:
+        """Log-probability per token, in nats: transformers' `length_penalty` of 1.0."""
+        return self.logprob / len(self.tokens)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When a continuation is over."""
+
+    most: int
+    """Most new tokens, at least one."""
+    ends: frozenset[int]
+    """Tokens that end it."""
+
+    def finish(self, tokens: Sequence[int], rule: Rule) -> str | None:
+        """Say how the tokens end the continuation, None where it goes on; `rule` has seen all but the last."""
+        if tokens[-1] in self.ends or rule.ended(tokens):
+            return "stop"
+        return "length" if len(tokens) >= self.most else None
+
+
+class Branches(Protocol):
+    """Rows that go on from a prompt."""
+
+    def follow(self, parents: Sequence[int], tokens: Sequence[int]) -> torch.Tensor:
+        """Let each new row go on from row `parents[n]` with `tokens[n]`; return the next logits (rows, vocabulary)."""
+
+    def copy(self) -> Branches:
+        """Return the same rows, to go another way."""
+
+
+class Endless:
+    """A rule that nothing ends: the caller watches the rows."""
+
+    def ended(self, tokens: Sequence[int]) -> bool:
+        """See `Rule`."""
+        return False
+
+
+class Recomputed:
+    """Rows without a cache: every step runs the whole text again.
+
+    Args:
+        model: A transformers model, causal or encoder-decoder, in eval mode.
+        prompt: The prompt's tokens.
+        device: Where the model reads its tokens.
+    """
+
+    def __init__(self, model: Any, prompt: Sequence[int], device: Any) -> None:
+        self._model = model
+        self._device = device
+        self._rows: list[tuple[int, ...]] = [()]
+        self._states: Any = None
+        self._before = tuple(prompt)
+        if getattr(model.config, "is_encoder_decoder", False):
+            ids = torch.tensor([self._before], device=device)
+            self._states = model.get_encoder()(input_ids=ids, attention_mask=torch.ones_like(ids)).last_hidden_state
+            self._before = (decoder_start(model),)
+        self._last_only = "logits_to_keep" in inspect.signature(model.forward).parameters
+
+    def follow(self, parents: Sequence[int], tokens: Sequence[int]) -> torch.Tensor:
+        """See `Branches`."""
+        self._rows = [(*self._rows[parent], token) for parent, token in zip(parents, tokens, strict=True)]
+        return self.logits()
+
+    def copy(self) -> Recomputed:
+        """See `Branches`."""
+        twin = object.__new__(Recomputed)
+        vars(twin).update(vars(self))
+        return twin
+
+    def logits(self) -> torch.Tensor:
+        """Return the logits (rows, vocabulary) of each row's next token."""
+        ids = torch.tensor([(*self._before, *row) for row in self._rows], device=self._device)
+        told: dict[str, Any] = {"logits_to_keep": 1} if self._last_only else {}
+        if self._states is None:
+            told |= {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+        else:
+            from transformers.modeling_outputs import BaseModelOutput
+
+            states = self._states.expand(len(self._rows), -1, -1)
+            mask = torch.ones(states.shape[:2], dtype=torch.long, device=states.device)
+            told |= {"encoder_outputs": BaseModelOutput(last_hidden_state=states), "attention_mask": mask}
+            told["decoder_input_ids"] = ids
+        logits: torch.Tensor = self._model(**told, use_cache=False, return_dict=True).logits[:, -1]
+        return logits
+
+
+def run_prompt(
+    model: Any, prompt: Sequence[int], *, limit: int, pad: int, device: Any, cached: bool = True
+) -> tuple[torch.Tensor, Branches]:
+    """Run a prompt once.
+
+    Args:
+        model: A transformers model with `generate`, causal or encoder-decoder, in eval mode.
+        prompt: Its tokens, at least one.
+        limit: Most new tokens that will follow.
+        pad: Token id for padding.
+        device: Where the model reads its prompts.
+        cached: Whether to keep its keys and values; without them each step runs the whole text again.
+
+    Returns:
+        The logits (1, vocabulary) of the first new token, and the one row to branch from.
+
+    Raises:
+        CannotRunError: Where the model's cache cannot be taken apart by rows.
+    """
+    if not cached:
+        rows = Recomputed(model, prompt, device)
+        return rows.logits(), rows
+    ids = torch.tensor([list(prompt)], device=device)
+    batch = begin(model, ids, torch.ones_like(ids), limit=limit, pad=pad)
+    return batch.prompt([Row(0, Endless(), limit, 0)]), batch
+
+
+def is_finite(logits: torch.Tensor) -> bool:
+    """Say whether every row's (rows, vocabulary) highest logit is a finite number; a NaN anywhere is not."""
+    return bool(torch.isfinite(logits.amax(-1)).all())
+
+
+def log_norms(logits: torch.Tensor) -> list[float]:
+    """Return log of the sum of exponentials of each row of float32 logits (rows, vocabulary), summed in float64."""
+    highest = logits.amax(-1, keepdim=True)
+    sums = (logits - highest).exp_().sum(-1, dtype=torch.float64)
+    norms: list[float] = (sums.log() + highest[:, 0].double()).tolist()
+    return norms
