@@ -51,6 +51,7 @@ def test_a_model_that_never_leaves_the_gold():
     {"gold_logprob": math.inf},
     {"agreement": None},
     {"ranks": [], "logprobs": []},
+    dict.fromkeys(THIRD),
 ])  # fmt: skip
 def test_numbers_that_are_not_finite_make_the_item_invalid(change):
     out = process_rank(row("rank"), told(**change))
@@ -65,6 +66,7 @@ def test_numbers_that_are_not_finite_make_the_item_invalid(change):
 def test_what_could_not_be_ranked_is_invalid(lost, reason):
     record = process_rank(row("rank"), said("", **lost))["illusion"]
     assert (record["invalid_reason"], record["ranks"], record["gold_logprob"]) == (reason, [], None)
+    assert record["flags"]["non_finite"] is ("non_finite" in lost)
 
 
 @pytest.mark.parametrize("responses", [["Oslo"], said("Oslo"), [""], []])

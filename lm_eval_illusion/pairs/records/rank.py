@@ -33,18 +33,21 @@ def process_rank(doc: Mapping[str, Any], responses: Sequence[Any]) -> dict[str, 
     """
     response = responses[0] if responses else ""
     found = {**_NONE, **(require_told(doc, response, "ranks", "ranks") or {})}
-    numbers = [*found["logprobs"], *(found[name] for name in _NUMBERS)]
+    ranks, logprobs = list(found["ranks"] or []), list(found["logprobs"] or [])
+    numbers = [*logprobs, *(found[name] for name in _NUMBERS)]
     broken = any(value is not None and not isfinite(value) for value in numbers)
-    unknown = not found["ranks"] or None in found["ranks"] or found["agreement"] is None
+    fits = all_fit([response])
+    unknown = fits is not False and (not ranks or None in ranks or found["agreement"] is None)
     non_finite = broken or unknown or bool(told(response, "non_finite"))
-    record = common(doc, doc["condition"], all_fit([response]), non_finite)
+    record = common(doc, doc["condition"], fits, non_finite)
     record |= {
         "answers": list(doc["answers"]),
         "gold_text": doc["gold_text"],
         "answer": read_answer(str(response), doc["language"]).answer,
         **{name: found[name] for name in _NONE},
         **{name: finite(found[name]) for name in _NUMBERS},
-        "logprobs": [finite(value) for value in found["logprobs"]],
+        "ranks": ranks,
+        "logprobs": [finite(value) for value in logprobs],
         "flags": {"non_finite": non_finite},
     }
     if not record["valid"]:
