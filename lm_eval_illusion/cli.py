@@ -187,6 +187,29 @@ def demo(
 
 
 @app.command()
+def pair(
+    questions: Annotated[Path, typer.Argument(metavar="QUESTIONS.jsonl", help="SQuAD-format JSON, or JSONL.")],
+    name: Annotated[str, typer.Option("--name", help="How the names of the tasks are to begin.")],
+    language: Annotated[str | None, typer.Option("--language", help="Language of rows that name none (en).")] = None,
+    out: Annotated[Path, typer.Option("--out", help="Where the folder NAME is to lie.")] = Path(),
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the options and their order.")] = 0,
+) -> None:
+    """Make a task folder of your own questions, with all conditions, for lm_eval --include_path."""
+    from lm_eval_illusion.harness.pair import write_pair
+    from lm_eval_illusion.harness.pair_text import bad_rows, summary
+    from lm_eval_illusion.pairs.own import BadRowsError
+
+    try:
+        written = write_pair(questions, name, language=language, out=out, seed=seed)
+    except BadRowsError as error:
+        for line in bad_rows(error):
+            print(line, file=sys.stderr)
+        raise
+    for line in summary(written):
+        print(line)
+
+
+@app.command()
 def doctor(data: Annotated[str | None, typer.Option("--data", help="Folder with tydiqa/ and xquad/.")] = None) -> None:
     """Say what is installed, whether the hook is active, and which data, model and device would be used."""
     from lm_eval_illusion.harness.doctor import diagnose

@@ -27,6 +27,8 @@ class Dataset:
     """Language -> configuration name on the hub."""
     hub_prefix: dict[str, str] = field(default_factory=dict)
     """Language -> how its ids begin, where one configuration holds all languages."""
+    own: bool = False
+    """A user's questions, read from the folder that `lm-eval-illusion pair` wrote for them and from nowhere else."""
 
     @property
     def languages(self) -> tuple[str, ...]:
@@ -77,10 +79,18 @@ DATASETS: dict[str, Dataset] = {
 """Every data set the tasks know."""
 
 
+_own: dict[str, Dataset] = {}
+
+
+def register_own(dataset: Dataset) -> None:
+    """Make a user's own set known by its name to this process; its task files do so when they are loaded."""
+    _own[dataset.name] = dataset
+
+
 def dataset_named(name: str) -> Dataset:
     """Return a data set; an unknown name is an error that lists the known ones."""
     try:
-        return DATASETS[name]
+        return DATASETS[name] if name in DATASETS else _own[name]
     except KeyError:
         raise IllusionError(f"unknown data set {name!r}; known: {', '.join(sorted(DATASETS))}") from None
 

@@ -50,7 +50,7 @@ def data_folder(folder: str | None) -> tuple[Path, str] | None:
 def describe_source(dataset: str, folder: str | None = None) -> Source:
     """Say which source would be used for a data set, without reading it."""
     entry = dataset_named(dataset)
-    if entry.hub_path is None:
+    if entry.hub_path is None and not entry.own:
         return Source(dataset, "package", "shipped with lm-eval-illusion", "default", entry.licence)
     local = data_folder(folder)
     if local is not None:
@@ -78,7 +78,7 @@ def _from_folder(entry: Dataset, language: str, folder: Path, origin: str) -> li
 @lru_cache(maxsize=64)
 def _load(dataset: str, language: str, folder: Path | None, origin: str) -> tuple[Question, ...]:
     entry = dataset_named(dataset)
-    if entry.hub_path is None:
+    if entry.hub_path is None and not entry.own:
         with as_file(files(__package__).joinpath("mini", entry.files[language])) as path:
             return tuple(load_squad(path, dataset=dataset, language=language, parallel=True))
     if folder is None:
