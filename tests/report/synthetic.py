@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from lm_eval_illusion.pairs.conditions import CONDITIONS
 from lm_eval_illusion.report.shingles import RULE, shingles
 
 GENERATION = {"until": [], "do_sample": False, "max_gen_toks": 48}
@@ -42,6 +43,8 @@ class Question:
     parting: dict[str, Any] | None = None
     flags: dict[str, bool | None] = field(default_factory=dict)
     extra_right: dict[str, bool] = field(default_factory=dict)
+    probes: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Further condition -> the fields of its record (see probe_records.py); only these are asked."""
 
     @property
     def item_id(self) -> str:
@@ -75,6 +78,8 @@ def metric(question: Question, condition: str) -> dict[str, Any]:
         "invalid_reason": question.invalid_reason,
         "fits": question.fits,
     }
+    if condition in question.probes:
+        return {**common, **question.probes[condition]}
     if condition == "gen":
         right = bool(question.gen)
         flags = {"empty": False, "cut": False, "repeated": False, "unclosed_thought": False, "non_finite": False}
@@ -115,7 +120,10 @@ def metric(question: Question, condition: str) -> dict[str, Any]:
 def record(question: Question, condition: str, doc_id: int, prompt_prefix: str = "") -> dict[str, Any]:
     """One line of a samples file."""
     doc = question.doc()
+    asked = CONDITIONS[condition]
     prompt = f"{prompt_prefix}{doc['passage']}\n{doc['question']}\nAnswer:"
+    if condition in question.probes:
+        return _probe_record(question, condition, doc_id, prompt if asked.same_prompt else f"{condition}: {prompt}")
     generation = condition == "gen"
     arguments = (
         {"gen_args_0": {"arg_0": prompt, "arg_1": {"until": [], "do_sample": False, "max_gen_toks": 48}}}
@@ -136,6 +144,23 @@ def record(question: Question, condition: str, doc_id: int, prompt_prefix: str =
         "doc_hash": sha(json.dumps(doc, indent=2, ensure_ascii=False)),
         "prompt_hash": sha(prompt),
         "target_hash": sha("Paris"),
+        "illusion": value,
+    }
+
+
+def _probe_record(question: Question, condition: str, doc_id: int, prompt: str) -> dict[str, Any]:
+    value = metric(question, condition)
+    doc = {**question.doc(), "condition": condition}
+    if CONDITIONS[condition].answers_from is not None:
+        doc["earlier"] = value["earlier"]
+        prompt = f"{prompt} Earlier answer: {value['earlier']}"
+    return {
+        "doc_id": doc_id,
+        "doc": doc,
+        "filter": "none",
+        "metrics": ["illusion"],
+        "doc_hash": sha(json.dumps(doc, indent=2, ensure_ascii=False)),
+        "prompt_hash": sha(prompt),
         "illusion": value,
     }
 
@@ -190,17 +215,23 @@ def write_run(
     model: dict[str, Any] | None = None,
     stamp: str = STAMP,
 ) -> Path:
-    """Write OUT/<model>/results_T.json and samples_TASK_T.jsonl; returns OUT."""
+    """Write OUT/<model>/results_T.json and samples_TASK_T.jsonl; returns OUT.
+
+    Under the given conditions, and under every other that some question has among its probes.
+    """
     questions = list(questions)
+    probed = [name for name in CONDITIONS if any(name in q.probes for q in questions)]
     home = folder / "org__model"
     home.mkdir(parents=True, exist_ok=True)
     tasks: dict[str, int] = {}
     places = sorted({(q.dataset, q.language) for q in questions})
     for dataset, language in places:
         mine = [q for q in questions if (q.dataset, q.language) == (dataset, language)]
-        for condition in conditions:
-            attribute = {"mc": "near", "mc_far": "far", "gen": "gen"}[condition]
-            here = [q for q in mine if getattr(q, attribute) is not None]
+        for condition in [*conditions, *probed]:
+            attribute = {"mc": "near", "mc_far": "far", "gen": "gen"}.get(condition)
+            here = [
+                q for q in mine if (condition in q.probes if attribute is None else getattr(q, attribute) is not None)
+            ]
             if not here:
                 continue
             task = f"{dataset}_{condition}_{language}"
