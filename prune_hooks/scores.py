@@ -22,6 +22,21 @@ def wanda_score(weight: torch.Tensor, mean_square: torch.Tensor) -> torch.Tensor
     return weight.float().abs() * mean_square.sqrt()
 
 
+def ria_score(weight: torch.Tensor, mean_square: torch.Tensor, power: float) -> torch.Tensor:
+    """Returns (abs(W_ij)/sum_i abs(W_ij) + abs(W_ij)/sum_j abs(W_ij)) * norm_j^power (Zhang et al., ICLR 2024).
+
+    Args:
+        weight: (out, in).
+        mean_square: (in,) float32, the squared norms.
+        power: 0.5 as published.
+    """
+    size = weight.float().abs()
+    columns, rows = size.sum(dim=0), size.sum(dim=1, keepdim=True)
+    # A row or column of zeros has zero scores, whatever they are divided by.
+    shares = size / torch.where(columns > 0, columns, 1) + size / torch.where(rows > 0, rows, 1)
+    return shares * mean_square.sqrt() ** power
+
+
 def sparsegpt_score(weight: torch.Tensor, diagonal: torch.Tensor) -> torch.Tensor:
     """Returns W_ij^2 / U_jj^2 (Frantar and Alistarh 2023).
 
