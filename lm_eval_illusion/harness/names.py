@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 from lm_eval_illusion.errors import IllusionError
 from lm_eval_illusion.pairs.catalogue import DATASETS
-
-CONDITIONS = ("mc", "mc_far", "gen")
+from lm_eval_illusion.pairs.conditions import CONDITIONS, GROUPS, HALVES, PROBE_GROUPS, PROBES
 
 
 @dataclass(frozen=True)
@@ -21,7 +20,7 @@ class PairedTask:
     dataset: str
     """Data set it asks."""
     condition: str
-    """mc, mc_far or gen."""
+    """A name in `CONDITIONS`: mc, mc_far, gen or a probe."""
     language: str
     """ISO 639-1 code."""
 
@@ -37,33 +36,46 @@ def all_tasks() -> dict[str, PairedTask]:
     }
 
 
+def all_groups() -> dict[str, tuple[str, ...]]:
+    """Return every group of this project: its name and its tasks' names."""
+    groups: dict[str, tuple[str, ...]] = {}
+    for dataset in DATASETS.values():
+        for group, conditions in GROUPS.items():
+            groups[f"{dataset.name}_{group}"] = tuple(
+                f"{dataset.name}_{condition}_{language}" for condition in conditions for language in dataset.languages
+            )
+        groups[f"{dataset.name}_{PROBES}"] = tuple(
+            name for group in PROBE_GROUPS for name in groups[f"{dataset.name}_{group}"]
+        )
+    return groups
+
+
 def expand(names: Iterable[str]) -> list[PairedTask]:
     """Return our tasks among the names, groups and patterns given to `--tasks`, in a fixed order."""
-    tasks = all_tasks()
-    groups = {f"{t.dataset}_{t.condition}" for t in tasks.values()}
+    tasks, groups = all_tasks(), all_groups()
     found: dict[str, PairedTask] = {}
     for name in names:
         for group in fnmatch.filter(sorted(groups), name):
-            found |= {t.name: t for t in tasks.values() if f"{t.dataset}_{t.condition}" == group}
+            found |= {task: tasks[task] for task in groups[group]}
         found |= {match: tasks[match] for match in fnmatch.filter(tasks, name)}
     return list(found.values())
 
 
 def with_all_halves(names: Iterable[str]) -> list[str]:
-    """Turn data set names (`tydiqa`, `tydiqa_sw`) into their three halves; leave task names as they are.
+    """Turn data set names (`tydiqa`, `tydiqa_sw`) into their three halves; leave task and group names as they are.
 
     Raises:
-        IllusionError: If a name is neither a data set, one of its languages, nor a task of this project.
+        IllusionError: If a name is neither a data set, one of its languages, nor a task or group of this project.
     """
-    tasks = all_tasks()
+    known = all_tasks().keys() | all_groups().keys()
     result: list[str] = []
     for name in names:
         dataset, _, language = name.rpartition("_")
         if name in DATASETS:
-            halves = [f"{name}_{condition}" for condition in CONDITIONS]
+            halves = [f"{name}_{condition}" for condition in HALVES]
         elif dataset in DATASETS and language in DATASETS[dataset].languages:
-            halves = [f"{dataset}_{condition}_{language}" for condition in CONDITIONS]
-        elif name in tasks or any(f"{t.dataset}_{t.condition}" == name for t in tasks.values()):
+            halves = [f"{dataset}_{condition}_{language}" for condition in HALVES]
+        elif name in known:
             halves = [name]
         else:
             raise IllusionError(

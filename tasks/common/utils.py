@@ -1,7 +1,27 @@
 """Names that the task templates call; the work is done in lm_eval_illusion.pairs."""
 
 from lm_eval_illusion.harness.fewshot import ItemSampler
-from lm_eval_illusion.pairs.results import count_valid, process_far, process_generation, process_near
+from lm_eval_illusion.pairs.results import (
+    count_valid,
+    process_beam,
+    process_choices_only,
+    process_closed_gen,
+    process_closed_mc,
+    process_far,
+    process_generation,
+    process_graded,
+    process_letters,
+    process_near,
+    process_oneshot,
+    process_question_only,
+    process_rank,
+    process_rank_spans,
+    process_revise_gen,
+    process_revise_mc,
+    process_sample,
+    process_shown,
+    process_shown_nogold,
+)
 from lm_eval_illusion.pairs.tables import keep_demonstrations, keep_sampled, load
 
 __all__ = [
@@ -10,7 +30,22 @@ __all__ = [
     "keep_demonstrations",
     "keep_sampled",
     "load",
+    "process_beam",
+    "process_choices_only",
+    "process_closed_gen",
+    "process_closed_mc",
     "process_far",
     "process_generation",
+    "process_graded",
+    "process_letters",
     "process_near",
+    "process_oneshot",
+    "process_question_only",
+    "process_rank",
+    "process_rank_spans",
+    "process_revise_gen",
+    "process_revise_mc",
+    "process_sample",
+    "process_shown",
+    "process_shown_nogold",
 ]
