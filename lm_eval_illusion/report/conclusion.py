@@ -17,10 +17,10 @@ __all__ = ["conclude", "conclude_all"]
 
 VERDICT_WORDS = {"demoted": "demoted", "recognised_only": "recognised only", "lost": "lost", "unprobed": "unprobed"}
 _FORM = {
-    "repeated": "repeat themselves",
-    "empty": "are empty",
-    "cut": "were cut",
-    "unclosed_thought": "end within a thought",
+    "repeated": "repeats itself",
+    "empty": "is empty",
+    "cut": "was cut",
+    "unclosed_thought": "ends within a thought",
 }
 
 
@@ -77,7 +77,7 @@ def _verdicts(probes: ProbeFigures, pruned: str) -> str:
         return f"{pruned} answers all of {table.items} items, so there is nothing to bring back."
     by = ", ".join(f"{probe} {count}" for probe, count in table.demoted_by.items() if count)
     alone = table.demoted_by_shown_alone
-    shown = f", {alone} with the candidates shown alone, where a guesser may pick the gold" if alone else ""
+    shown = f"; {alone} with the candidates shown alone, where a guesser may pick the gold" if alone else ""
     found = f" (brought back by {by}{shown})" if by else ""
     rest = [f"{table.counts[name]} {words}" for name, words in VERDICT_WORDS.items() if name != "demoted"]
     if not table.counts["unprobed"]:
@@ -107,7 +107,7 @@ def _demoted(judged: Sequence[Statement], pruned: str) -> str:
     if not tried:
         return "Neither beams nor samples were run, so nothing shows what comes back on the same prompt."
     if any(statement.answer == "yes" for statement in tried):
-        return f"So part of what {pruned} does not say is demoted, not erased: {told}."
+        return f"So part of what {pruned} does not say is demoted, not erased: {told} (corrected for guessing)."
     if all(statement.answer == "no" for statement in tried):
         return f"Hardly any answer comes back on the same prompt: {told}. Demotion explains few of these failures."
     return f"Whether lost answers come back on the same prompt is undecided: {told}."
@@ -165,10 +165,11 @@ def _form(table: VerdictCounts | None) -> str:
     names = ("recognised_only", "lost")
     count = sum(table.counts[name] for name in names)
     counts = {flag: sum(table.failures.get(name, {}).get(flag, 0) for name in names) for flag in _FORM}
-    broken = [f"{counts[flag]} {words}" for flag, words in _FORM.items() if counts[flag]]
+    broken = [f"{words} in {counts[flag]}" for flag, words in _FORM.items() if counts[flag]]
     if not count or not broken:
         return ""
-    return f"Of the {count} not brought back {_listed(broken)}: there the form broke, and knowledge may be left."
+    told = _listed(broken)
+    return f"Of the {count} not brought back the answer {told}: there the form broke, and knowledge may be left."
 
 
 def _chosen(probes: ProbeFigures) -> str:

@@ -95,7 +95,7 @@ def _recognition(
 def _slide(distance: str, ranks: Sequence[RankFigures], settings: Settings) -> Statement:
     """A sign test says whether it slides, a second one whether most tokens stay within a few ranks."""
     key = f"slide_{distance}"
-    claim = f"the gold's first token slides a few ranks in items that turned recognition-only ({distance} options)"
+    claim = f"the gold's first token slides a few ranks in items that turned recognition-only, {distance} options"
     found = next((figures for figures in ranks if figures.group == f"turned_{distance}"), None)
     if found is None or found.slid is None or found.rose is None or found.pruned_within is None:
         return _unmeasured(key, claim, "no ranks in both runs")
@@ -148,11 +148,9 @@ def find_recovery(probes: ProbeFigures | None, *names: str) -> RecoveryFigures |
 
 
 def brought_back(figures: RecoveryFigures) -> str:
-    """`beam8 11 of 42 failures, +0.21 [+0.09, +0.33] after correction for guessing`."""
-    return (
-        f"{figures.probe} {figures.hits:g} of {figures.items} failures, {interval(figures.corrected, sign=True)} after "
-        "correction for guessing"
-    )
+    """`beam8 11 of 42 failures, corrected +0.21 [+0.09, +0.33]`."""
+    corrected = interval(figures.corrected, sign=True)
+    return f"{figures.probe} {figures.hits:g} of {figures.items} failures, corrected {corrected}"
 
 
 def _unmeasured(key: str, claim: str, reason: str) -> Statement:
