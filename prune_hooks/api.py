@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -21,6 +22,8 @@ from prune_hooks.registry import get_allocation, get_method
 from prune_hooks.reuse import Reuse
 from prune_hooks.spec import PruneSpec
 from prune_hooks.statistics import Needs
+from prune_hooks.structured.registry import StructuredMethod
+from prune_hooks.structured.run import prune_structured
 from prune_hooks.targets import Targets, Weight, find_targets, require_finite
 
 _MAX_TEXT_HASHES = 5000
@@ -65,6 +68,10 @@ def prune(
     asked = 0.0 if method.name == "none" else spec.sparsity
     if not asked:
         return dense_receipt(model, spec)
+    if isinstance(method, StructuredMethod):
+        make_rows = partial(reuse.rows, make=_rows) if reuse else _rows
+        with torch.no_grad(), _settled(model):
+            return prune_structured(model, tokenizer, spec, method, make_rows, progress, batch_rows)
     targets = find_targets(model)
     if spec.kept is not None:
         targets.require_divisible(spec.kept[1])

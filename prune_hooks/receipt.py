@@ -71,11 +71,17 @@ class Receipt:
     dtype: str
     unprunable: str | None = None
     """Why the model, left dense as asked, could not have been pruned; None if it could."""
+    structured: dict[str, Any] | None = None
+    """For a method that removes structures: parameters [before, after] in the blocks and in the model, what went block
+    by block, and what reloads the model. Sparsities are then shares of parameters gone, `weights` is what is left, and
+    `weights_sha256` is over all of the model's tensors; absent for other methods."""
     schema: int = SCHEMA
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the receipt as JSON-able values."""
         values = asdict(self)
+        if self.structured is None:
+            del values["structured"]
         values["weights"] = [
             {key: value for key, value in record.items() if not (key in ("damping", "starved") and not value)}
             | {"shape": list(record["shape"])}
@@ -98,6 +104,11 @@ class Receipt:
             ("seconds", ", ".join(f"{phase} {value:.1f}" for phase, value in self.seconds.items())),
             ("peak memory", ", ".join(f"{phase} {value / 1e6:.0f} MB" for phase, value in self.peak_memory.items())),
         ]  # fmt: skip
+        if self.structured is not None:
+            before, after = self.structured["block_parameters"]
+            lines.append(
+                ("removed", f"{before - after} of {before} block parameters; {self.structured['reload']} reloads")
+            )
         if self.unprunable:
             lines.append(("unprunable", self.unprunable))
         raised = [r for r in self.weights if r.damping is not None and r.damping > 0.011]

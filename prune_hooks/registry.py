@@ -144,6 +144,7 @@ def register_allocation(
 def method_names() -> list[str]:
     """Returns the names of all registered methods, sorted."""
     import_module("prune_hooks.methods")
+    import_module("prune_hooks.structured")
     return sorted(_METHODS)
 
 

@@ -1,6 +1,7 @@
 """Puts a pruned model back to its dense weights in place, bit for bit, from host memory or from its own files.
 
-Only what `prune` writes to is kept: the parameters behind the prunable weights. Every restoration is verified by the
+Only what `prune` writes to is kept: the parameters behind the prunable weights. A method that removes structures writes
+to none, and the model's parts are put together again as they were. Every restoration is verified by the
 hash that receipts carry.
 """
 
@@ -15,6 +16,7 @@ from torch import nn
 
 from prune_hooks.errors import PruneError
 from prune_hooks.receipt import hash_weights
+from prune_hooks.structure import Structure
 from prune_hooks.targets import Block, find_targets
 
 RESTORE = ("memory", "shards")
@@ -37,6 +39,7 @@ class DenseWeights:
             PruneError: as `find_targets`; or if `read` does not give a parameter's very bits.
         """
         self._targets = find_targets(model)
+        self._structure = Structure(model)
         self.digest = hash_weights(self._targets.opened())
         """SHA-256 of the dense weights, as in a receipt's `weights_sha256`."""
         copies: dict[str, torch.Tensor] = {}
@@ -56,6 +59,7 @@ class DenseWeights:
         Raises:
             PruneError: if the result is not what was noted (files that changed meanwhile, memory at fault).
         """
+        self._structure.restore()
         for block in self._targets.blocks:
             with block.opened(write=True):
                 for name, parameter in _parameters(block):

@@ -71,6 +71,10 @@ class Step:
         """Returns a batch's current hidden states (rows, tokens, width): inputs, or outputs once advanced."""
         return self._hidden[batch]
 
+    def put(self, batch: int, hidden: torch.Tensor) -> None:
+        """Gives a batch other hidden states (rows, tokens, width) to go on with."""
+        self._hidden[batch] = hidden
+
     def _forward(self, batch: int) -> Any:
         call = self._precision.call(with_hidden(self._calls[batch], self._hidden[batch]))
         args, kwargs = list(call.args), dict(call.kwargs)
