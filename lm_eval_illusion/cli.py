@@ -27,6 +27,8 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+PROBES_HELP = "Afterwards look for the answers that either model failed to give: every recovery probe, on both."
+PROBE_ALL_HELP = "The same on all items."
 FILE_WIDTH = 160
 """Columns of tables that go to a file or a pipe; a terminal tells its own."""
 console = Console()
@@ -104,7 +106,9 @@ def check(
     data: Annotated[str | None, typer.Option("--data", help="Folder with tydiqa/ and xquad/.")] = None,
     batch_size: Annotated[str, typer.Option("--batch_size", help="Batch size, or auto.")] = "8",
     device: Annotated[str | None, typer.Option("--device", help="cpu, cuda, cuda:0, mps.")] = None,
-    out: Annotated[Path, typer.Option("--out", help="Folder for both runs and the report.")] = Path("runs/check"),
+    probes: Annotated[bool, typer.Option("--probes", help=PROBES_HELP)] = False,
+    probe_all: Annotated[bool, typer.Option("--probe-all", help=PROBE_ALL_HELP)] = False,
+    out: Annotated[Path, typer.Option("--out", help="Folder for all runs and the report.")] = Path("runs/check"),
 ) -> None:
     """Run one checkpoint dense and pruned, and report what changed."""
     from lm_eval_illusion.harness.check import CheckPlan
@@ -130,7 +134,8 @@ def check(
         batch_size=batch_size,
         device=device,
     )
-    _check(CheckPlan(asked, {key: value for key, value in pruning.items() if value is not None}), out)
+    given = {key: value for key, value in pruning.items() if value is not None}
+    _check(CheckPlan(asked, given, _probes(probes, probe_all)), out)
 
 
 @app.command()
@@ -171,7 +176,9 @@ def sweep(
 @app.command()
 def demo(
     items: Annotated[int, typer.Option("--items", min=1, help="Questions a language.")] = 8,
-    out: Annotated[Path, typer.Option("--out", help="Folder for both runs and the report.")] = Path("runs/demo"),
+    probes: Annotated[bool, typer.Option("--probes", help=PROBES_HELP)] = False,
+    probe_all: Annotated[bool, typer.Option("--probe-all", help=PROBE_ALL_HELP)] = False,
+    out: Annotated[Path, typer.Option("--out", help="Folder for all runs and the report.")] = Path("runs/demo"),
 ) -> None:
     """Prune Gemma 3 270M with Wanda at 50 % and see whether it still answers (8 languages, no network)."""
     from lm_eval_illusion.harness import check as checking
@@ -183,7 +190,7 @@ def demo(
         used = "asked here" if source.dataset == "illusion_mini" else "not asked here"
         print(f"Questions: {source.dataset} ({used}), licence {source.licence}.")
     print("The first run converts the model (about a minute).")
-    _check(checking.demo_plan(items), out)
+    _check(checking.demo_plan(items, _probes(probes, probe_all)), out)
 
 
 @app.command()
@@ -231,6 +238,12 @@ def _key_values(text: str) -> dict[str, Any]:
 
     parsed: dict[str, Any] = simple_parse_args_string(text)  # as lm_eval reads them: 3000, False, None are no strings
     return parsed
+
+
+def _probes(failures: bool, everything: bool) -> Any:
+    from lm_eval_illusion.harness.probe_runs import Probes
+
+    return Probes.ALL if everything else Probes.FAILURES if failures else None
 
 
 def _check(plan: Any, out: Path) -> None:

@@ -32,6 +32,10 @@ Place = tuple[str, str]
 """Data set and language."""
 
 
+class NothingToProbeError(IllusionError):
+    """No item was failed."""
+
+
 @dataclass(frozen=True)
 class Feeding:
     """What a command line asks to be fed."""
@@ -70,7 +74,8 @@ def gather(feeding: Feeding) -> Fed:
     """Read the runs that are to be fed on.
 
     Raises:
-        IllusionError: A run cannot be read, holds nothing of the kind, or failed no item.
+        NothingToProbeError: Failures are asked for and there are none.
+        IllusionError: A run cannot be read, or holds nothing of the kind.
     """
     runs = {name: read_run(Path(name)) for name in dict.fromkeys([*feeding.failures, *_named(feeding.answers)])}
     places: dict[str, Place] = {}
@@ -78,7 +83,7 @@ def gather(feeding: Feeding) -> Fed:
     for name in feeding.failures:
         failed |= _failures(runs[name])
     if feeding.failures and not failed:
-        raise IllusionError(
+        raise NothingToProbeError(
             f"--probe-failures {' '.join(feeding.failures)}: every valid open answer there is right, so there is "
             "nothing to probe; leave the option out to probe all items"
         )

@@ -11,6 +11,7 @@ from typing import Any
 from lm_eval_illusion import __version__
 from lm_eval_illusion.errors import IllusionError
 from lm_eval_illusion.harness import launch, names
+from lm_eval_illusion.harness.feed import Feeding
 from prune_hooks.fingerprints import fingerprints
 
 log = logging.getLogger("lm_eval.illusion")
@@ -41,6 +42,8 @@ class PlannedRun:
     """Batch size, or auto."""
     device: str | None = None
     """Device; None leaves the choice to the harness."""
+    feeding: Feeding | None = None
+    """Finished runs whose failures are asked, or whose answers are shown again."""
 
     def arguments(self, folder: Path) -> list[str]:
         """Return the `lm_eval run` arguments that write this run to a folder."""
@@ -112,7 +115,11 @@ class PlannedRun:
 
     def made_from(self) -> dict[str, Any]:
         """Return everything a finished run was made from: the options, the code's version and the files they name."""
-        named = (self.pretrained, self.model_args.get("calibration"), self.data)
+        named = [self.pretrained, self.model_args.get("calibration"), self.data]
+        if self.feeding is not None:
+            named += [self.feeding.answers, *self.feeding.failures]
         files = {str(path): fingerprints(Path(str(path))) for path in named if path is not None}
         words: dict[str, Any] = json.loads(json.dumps({**asdict(self), "version": __version__, "files": files}))
+        if self.feeding is None:
+            del words["feeding"]
         return words

@@ -95,7 +95,7 @@ def run_once(plan: PlannedRun, folder: Path) -> Path:
         if path.is_file() and path.name.startswith(("results_", "samples_")):
             path.unlink()  # of our own interrupted run: the marker says so
     mark(folder, wanted, finished=False)
-    launch.run(plan.arguments(folder))
+    launch.run(plan.arguments(folder), plan.feeding)
     mark(folder, wanted, finished=True)
     gc.collect()
     return folder

@@ -34,7 +34,7 @@ def test_an_interrupted_run_is_cleared_and_made_anew(tmp_path, monkeypatch):
     plan, folder = PlannedRun(pretrained="some/model"), tmp_path / "run"
     left = folder / "m" / "samples_old.jsonl"
 
-    def interrupted(argv):
+    def interrupted(argv, feeding):
         left.parent.mkdir(parents=True)
         left.write_text("half")
         raise KeyboardInterrupt
@@ -43,7 +43,7 @@ def test_an_interrupted_run_is_cleared_and_made_anew(tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         run_folder.run_once(plan, folder)
     calls = []
-    monkeypatch.setattr(launch, "run", lambda argv: calls.append(left.exists()))
+    monkeypatch.setattr(launch, "run", lambda argv, feeding: calls.append(left.exists()))
     run_folder.run_once(plan, folder)
     run_folder.run_once(plan, folder)
     assert calls == [False]
