@@ -23,6 +23,9 @@ def split_path(path: Path) -> list[Path]:
     """The folders that a path names: itself where it exists as it stands, else the parts between `+`.
 
     Of a name that holds a `+` itself, the longest beginning that exists is taken.
+
+    Raises:
+        IllusionError: There is nothing beside a `+`.
     """
     if path.exists():
         return [path]
@@ -30,7 +33,11 @@ def split_path(path: Path) -> list[Path]:
     found: list[Path] = []
     while parts:
         lengths = range(len(parts), 0, -1)
-        length = next((n for n in lengths if Path(JOINT.join(parts[:n])).exists() and JOINT.join(parts[:n])), 1)
+        if not parts[0].strip():
+            raise IllusionError(
+                f"{path}: a {JOINT} with nothing beside it, expected a run folder on either side: write FOLDER{JOINT}FOLDER"
+            )
+        length = next((n for n in lengths if Path(JOINT.join(parts[:n])).exists()), 1)
         found.append(Path(JOINT.join(parts[:length])))
         parts = parts[length:]
     return found

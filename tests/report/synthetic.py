@@ -229,9 +229,7 @@ def write_run(
         mine = [q for q in questions if (q.dataset, q.language) == (dataset, language)]
         for condition in [*conditions, *probed]:
             attribute = {"mc": "near", "mc_far": "far", "gen": "gen"}.get(condition)
-            here = [
-                q for q in mine if (condition in q.probes if attribute is None else getattr(q, attribute) is not None)
-            ]
+            here = [q for q in mine if condition in q.probes or (attribute and getattr(q, attribute) is not None)]
             if not here:
                 continue
             task = f"{dataset}_{condition}_{language}"

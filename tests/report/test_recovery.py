@@ -54,13 +54,12 @@ def test_only_failures_count_and_what_is_spoilt_is_counted_beside():
 
 
 def test_of_chosen_items_what_is_spoilt_is_unknown():
-    questions = failures([writes(True), writes(True)]) + [Question(2)]
+    questions = [*failures([writes(True), writes(True)]), Question(2)]
     (found,) = recovery_figures(ask(questions))
     assert (found.items, found.gained, found.lost, found.p) == (2, 2, None, None)
-    other = [*questions, *failures([writes(True)])]
-    other[2].probes, other[2].gen, other[3].language = {"shown": writes(False)}, True, "sw"
-    (found,) = recovery_figures(ask([*other[:3], Question(9, language="te")]))  # a language that was not asked at all
-    assert found.lost == 1
+    questions[2].probes = {"shown": writes(False)}
+    (found,) = recovery_figures(ask([*questions, Question(9, language="te")]))  # a language that was not asked at all
+    assert (found.items, found.gained, found.lost, found.p) == (2, 2, 1, 1.0)
 
 
 @pytest.mark.parametrize(("least", "decided"), [((3, 3), True), ((4, 1), False), ((1, 4), False)])
@@ -109,7 +108,7 @@ def test_no_failures_and_no_generation():
     assert recovery_figures(Asked(without, asked.places, asked.clusters, (1, 1))) == []
 
 
-@pytest.mark.parametrize(("hit", "chance"), [(0.25, 0.25), (0.6, 0.2)])
+@pytest.mark.parametrize(("hit", "chance"), [(0.25, 0.25), (0.6, 0.1)])
 def test_the_interval_covers_the_truth(hit, chance):
     """60 items in 20 passages whose chances differ by passage; hit and control of an item exclude each other."""
     random = np.random.default_rng(20261130)
