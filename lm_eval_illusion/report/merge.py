@@ -35,7 +35,8 @@ def split_path(path: Path) -> list[Path]:
         lengths = range(len(parts), 0, -1)
         if not parts[0].strip():
             raise IllusionError(
-                f"{path}: a {JOINT} with nothing beside it, expected a run folder on either side: write FOLDER{JOINT}FOLDER"
+                f"{path}: a {JOINT} with nothing beside it, expected a run folder on either side: write "
+                f"FOLDER{JOINT}FOLDER"
             )
         length = next((n for n in lengths if Path(JOINT.join(parts[:n])).exists()), 1)
         found.append(Path(JOINT.join(parts[:length])))

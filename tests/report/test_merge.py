@@ -8,6 +8,7 @@ from synthetic import Question, pattern, receipt, write_run
 
 from lm_eval_illusion.errors import IllusionError
 from lm_eval_illusion.report import build_report
+from lm_eval_illusion.report.comparability import check_comparable
 from lm_eval_illusion.report.merge import read_merged, split_path
 
 
@@ -73,8 +74,9 @@ def test_a_missing_part_is_named(tmp_path):
     pair, _ = two(tmp_path)
     with pytest.raises(IllusionError, match=r"no run folder at .*gone; expected"):
         read_merged(joined(pair, tmp_path / "gone"))
-    with pytest.raises(IllusionError, match=r"no run folder at \.; expected|2 runs under|no results_"):
-        read_merged(Path(f"{pair}+"))
+    for text in (f"{pair}+", f"+{pair}", f"{pair}++{pair}"):
+        with pytest.raises(IllusionError, match=r"a \+ with nothing beside it, expected a run folder on either side"):
+            split_path(Path(text))
 
 
 DIFFERENT = [
@@ -85,30 +87,25 @@ DIFFERENT = [
     ({"results": {"system_instruction": "Be brief."}}, r"the system instruction differs: None and Be brief"),
     ({"results": {"fewshot_as_multiturn": False}}, r"--fewshot_as_multiturn differs: True and False"),
     ({"config": {"gen_kwargs": {"top_k": 1}}}, r"--gen_kwargs differs: None and \{'top_k': 1\}"),
-    (
-        {"config": {"model_args": {"pretrained": "org/other"}}},
-        r"the model's pretrained differs: org/model and org/other",
-    ),
-    ({"config": {"model_dtype": "float16"}, "model": {"dtype": "float16"}}, None),
+    ({"config": {"model_args": {"pretrained": "other"}}}, r"the model's pretrained differs: org/model and other"),
 ]
 
 
 @pytest.mark.parametrize(("options", "message"), DIFFERENT)
 def test_folders_of_different_models_are_refused(tmp_path, options, message):
     pair, probes = two(tmp_path, **options)
-    if message is None:  # only one of them tells
-        assert read_merged(joined(pair, probes)).facts.identity["dtype"] is None
-        return
     with pytest.raises(IllusionError, match=rf"joined as one model, but {message}.*joined with \+: run the probes"):
         read_merged(joined(pair, probes))
 
 
-def test_the_same_dtype_is_asked_for_where_both_tell(tmp_path):
-    options = [{"model": {"dtype": dtype}} for dtype in ("float16", "bfloat16")]
-    one = write_run(tmp_path / "a", pattern("bb"), **options[0])
-    two = write_run(tmp_path / "b", probes_of(), conditions=(), **options[1])
+def test_facts_are_compared_where_both_tell_them(tmp_path):
+    folders = {
+        dtype: write_run(tmp_path / name, probes_of(only=only), conditions=(), model={"dtype": dtype})
+        for dtype, name, only in (("float16", "a", "b"), ("bfloat16", "b", "n"), (None, "c", "n"))
+    }
     with pytest.raises(IllusionError, match=r"the model's dtype differs: float16 and bfloat16"):
-        read_merged(joined(one, two))
+        read_merged(joined(folders["float16"], folders["bfloat16"]))
+    assert read_merged(joined(folders["float16"], folders[None])).facts.identity["dtype"] == "float16"
 
 
 def test_an_item_asked_twice_is_refused(tmp_path):
@@ -154,7 +151,5 @@ def test_samples_of_other_settings_are_refused(tmp_path):
         questions = [Question(0, probes={"sample": samples(True, False)})]
         questions[0].question = f"Question of {name}?"
         runs.append(read_merged(write_run(tmp_path / name, questions)))
-    from lm_eval_illusion.report.comparability import check_comparable
-
     with pytest.raises(IllusionError, match=r"task tydiqa_gen_en, item tydiqa/en/0000: the document differs"):
         check_comparable(*runs)
