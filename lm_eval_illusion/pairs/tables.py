@@ -20,9 +20,12 @@ SPLIT = "test"
 """The one split; demonstrations come from it too, since the harness shows a sampler the item only then."""
 _DEMONSTRATION = ("item_id", "cluster", "source_id", "prompt", "gold_text")
 _ASK_AGAIN = ("passage", "question", "dataset", "language")
+_PAIRED = "paired_prompt"
+"""What the pair reads of a row whose probe reads something else: the pool is the pair's own."""
 _ORIGIN = ("options_folder", "options_seed")
-"""Where a demonstration's options are found when a probe shows them. No asked row has these columns: a folder in a row
-would make its hash differ from machine to machine."""
+"""Where a demonstration's options are found when a probe shows them."""
+_UNSEEN = (_PAIRED, *_ORIGIN)
+"""Columns that no asked row keeps: a folder in a row would make its hash differ from machine to machine."""
 
 
 def load(
@@ -103,18 +106,20 @@ def _probe(asked: Sequence[Row], others: Sequence[Row], asking: Asking) -> tuple
                 f"{source} first, then: lm-eval-illusion run --answers RUN ..."
             )
     origin = dict(zip(_ORIGIN, (options.data, options.seed), strict=True))
-    rows = [{**probe_row(row, asking), **origin} for row in asked]
+    rows = [{**probe_row(row, asking), **origin, _PAIRED: row["prompt"]} for row in asked]
     empty = dict.fromkeys(rows[0])
-    return rows, [{**empty, **row, **origin} for row in (*unanswered, *others)]
+    return rows, [{**empty, **row, **origin, _PAIRED: row["prompt"]} for row in (*unanswered, *others)]
 
 
 def keep_sampled(docs: datasets.Dataset) -> datasets.Dataset:
     """Keep the rows that are asked (`process_docs` of the task files)."""
     asked = docs.select(range(sum(docs["sampled"])))
-    return asked.remove_columns([name for name in _ORIGIN if name in asked.column_names])
+    return asked.remove_columns([name for name in _UNSEEN if name in asked.column_names])
 
 
 def keep_demonstrations(docs: datasets.Dataset) -> datasets.Dataset:
     """Keep every row, sampled or not, with what a demonstration needs (`process_docs` of the demonstrations)."""
-    probe = _ORIGIN[0] in docs.column_names
-    return docs.select_columns([*_DEMONSTRATION, *((*_ASK_AGAIN, *_ORIGIN) if probe else ())])
+    if _PAIRED not in docs.column_names:
+        return docs.select_columns(list(_DEMONSTRATION))
+    paired = docs.remove_columns("prompt").rename_column(_PAIRED, "prompt")
+    return paired.select_columns([*_DEMONSTRATION, *_ASK_AGAIN, *_ORIGIN])
