@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lm_eval_illusion.harness.answers import AnswerText, ScoredPair
+from lm_eval_illusion.pairs import results
 
 NEAR = ["Rome", "Paris", "New York", "Oslo"]
 BASE: dict[str, Any] = {
@@ -47,6 +48,30 @@ EXTRA: dict[str, dict[str, Any]] = {
     "revise1_gen": {"earlier": "Oslo"},
     "revise2_gen": {"earlier": "Oslo"},
 }
+PROCESS = {
+    "mc": results.process_near,
+    "mc_far": results.process_far,
+    "gen": results.process_generation,
+    "mc_letters": results.process_letters,
+    "mc_graded": results.process_graded,
+    "shown": results.process_shown,
+    "shown_nogold": results.process_shown_nogold,
+    "beam4": results.process_beam,
+    "beam8": results.process_beam,
+    "sample": results.process_sample,
+    "oneshot": results.process_oneshot,
+    "closed_mc": results.process_closed_mc,
+    "closed_gen": results.process_closed_gen,
+    "choices_only": results.process_choices_only,
+    "question_only": results.process_question_only,
+    "rank": results.process_rank,
+    "rank_spans": results.process_rank_spans,
+    "revise1_mc": results.process_revise_mc,
+    "revise1_gen": results.process_revise_gen,
+    "revise2_mc": results.process_revise_mc,
+    "revise2_gen": results.process_revise_gen,
+}
+"""Condition -> what its task files call."""
 
 
 def row(condition: str, **change: Any) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -12,32 +12,47 @@ from typing import Any
 from synthetic import STAMP, sha, write_run
 
 from lm_eval_illusion.harness.answers import AnswerText, ScoredPair
-from lm_eval_illusion.pairs import results
 from lm_eval_illusion.pairs.conditions import CONDITIONS, HALVES
-from lm_eval_illusion.pairs.docs import build
+from lm_eval_illusion.pairs.tables import SPLIT, keep_sampled, load
+from tests.pairs.probed import PROCESS
 
-PROCESS: dict[str, Callable[[Any, Any], dict[str, Any]]] = {
-    "mc": results.process_near,
-    "mc_far": results.process_far,
-    "gen": results.process_generation,
-    "shown": results.process_shown,
-    "beam4": results.process_beam,
-    "sample": results.process_sample,
-    "rank": results.process_rank,
-}
-"""The conditions that the stub models are asked under."""
 Doc = Mapping[str, Any]
 Stub = Callable[[Doc], list[Any]]
 """A row of some condition in, the response to it out."""
 WRONG = "zebra zebu"
 """Says nothing that any passage or option of the mini set holds."""
+_NEAR = ("choices_near", "gold_near")
+_BOTH = ("choices_both", "gold_both")
+OPTIONS = {
+    "mc": _NEAR,
+    "mc_far": ("choices_far", "gold_far"),
+    "mc_letters": ("letters", "gold_letter"),
+    "mc_graded": ("choices_graded", "gold_graded"),
+    "closed_mc": _NEAR,
+    "choices_only": _BOTH,
+    "question_only": _BOTH,
+    "rank_spans": ("choices_spans", "gold_spans"),
+    "revise1_mc": _NEAR,
+    "revise2_mc": _NEAR,
+}
+"""Condition -> the columns of its options and of the gold's number."""
 
 
 @cache
-def shipped(condition: str, language: str) -> tuple[dict[str, Any], ...]:
-    """The shipped rows under one condition."""
-    rows = build("illusion_mini", language).rows
-    return tuple({**row, **({} if condition in HALVES else {"condition": condition})} for row in rows)
+def shipped(condition: str, language: str, fed: Path | None = None) -> tuple[dict[str, Any], ...]:
+    """The rows that the harness would ask: the shipped questions under one condition."""
+    named = {} if condition in HALVES else {"pairs_condition": condition}
+    told = {"illusion_answers": str(fed)} if condition.startswith("revise") else {}
+    table = load(pairs_dataset="illusion_mini", pairs_language=language, **named, **told)
+    return tuple(dict(row) for row in keep_sampled(table[SPLIT]))
+
+
+def write_fed(path: Path, languages: Iterable[str], answers: Mapping[str, str]) -> Path:
+    """Write the same earlier answers to every question, by condition."""
+    ids = [row["item_id"] for language in languages for row in shipped("gen", language)]
+    fed = {"schema": 1, "from": [], "items": None, "answers": {key: dict(answers) for key in ids}}
+    path.write_text(json.dumps(fed), encoding="utf-8")
+    return path
 
 
 def drawn(doc: Doc, salt: object, n: int) -> int:
@@ -82,71 +97,64 @@ def picks(choices: Sequence[str], index: int) -> list[Any]:
     ]
 
 
+def picking(condition: str, number: Callable[[Doc, int, int], int]) -> Stub:
+    """A model that picks the option that a function of (row, gold, number of near options) names."""
+    texts, gold = OPTIONS[condition]
+    return lambda doc: picks(doc[texts], number(doc, doc[gold], min(4, len(doc[texts]))))
+
+
+def answering(condition: str, text: Callable[[Doc], str]) -> Stub:
+    """A model that gives the same open answer in each of as many outputs as the condition has."""
+    outputs = {"beam4": 4, "beam8": 8, "sample": 8}.get(condition)
+    return lambda doc: says(text(doc)) if outputs is None else says_several([text(doc)] * outputs)
+
+
+def _model(right: bool) -> dict[str, Stub]:
+    made: dict[str, Stub] = {}
+    for name, condition in CONDITIONS.items():
+        if name in OPTIONS:
+            made[name] = picking(name, lambda doc, gold, n: gold if right else (gold + 1) % n)
+        elif condition.kind == "rank":
+            made[name] = lambda doc: ranks(1, doc["gold_text"]) if right else ranks(9, WRONG)
+        else:
+            made[name] = answering(name, lambda doc: doc["gold_text"] if right else WRONG)
+    return made
+
+
+KNOWS = _model(True)
+"""A model that knows every answer, by condition."""
+
+
 def model(**behaviour: Stub) -> dict[str, Stub]:
-    """A model by condition: one that is wrong in every way, but for what is given."""
-
-    def open_answer(doc: Doc) -> list[Any]:
-        return says(WRONG)
-
-    def choice(distance: str) -> Stub:
-        return lambda doc: picks(doc[f"choices_{distance}"], (doc[f"gold_{distance}"] + 1) % 4)
-
-    wrong: dict[str, Stub] = {
-        "mc": choice("near"),
-        "mc_far": choice("far"),
-        "gen": open_answer,
-        "shown": open_answer,
-        "beam4": lambda doc: says_several([WRONG] * 4),
-        "sample": lambda doc: says_several([WRONG] * 8),
-        "rank": lambda doc: ranks(9, WRONG),
-    }
-    return {**wrong, **behaviour}
-
-
-def recognises(doc: Doc) -> list[Any]:
-    return picks(doc["choices_near"], doc["gold_near"])
-
-
-def recognises_far(doc: Doc) -> list[Any]:
-    return picks(doc["choices_far"], doc["gold_far"])
-
-
-def gold(doc: Doc) -> list[Any]:
-    return says(doc["gold_text"])
-
-
-KNOWS: dict[str, Stub] = model(
-    mc=recognises,
-    mc_far=recognises_far,
-    gen=gold,
-    shown=gold,
-    beam4=lambda doc: says_several([doc["gold_text"]] * 4),
-    sample=lambda doc: says_several([doc["gold_text"]] * 8),
-    rank=lambda doc: ranks(1, doc["gold_text"]),
-)
-"""A model that knows every answer."""
+    """A model that is wrong in every way, but for what is given."""
+    return {**_model(False), **behaviour}
 
 
 def _line(number: int, doc: dict[str, Any], responses: list[Any], metric: dict[str, Any]) -> dict[str, Any]:
-    prompt = doc["prompt"] if CONDITIONS[metric["illusion"]["condition"]].same_prompt else f"?{doc['prompt']}"
     return {
         "doc_id": number,
         "doc": doc,
         "target": doc["gold_text"],
-        "arguments": {"gen_args_0": {"arg_0": prompt, "arg_1": ""}},
+        "arguments": {"gen_args_0": {"arg_0": doc["prompt"], "arg_1": ""}},
         "resps": [[response] for response in responses],
         "filtered_resps": responses,
         "filter": "none",
         "metrics": list(metric),
         "doc_hash": sha(json.dumps(doc, indent=2, ensure_ascii=False)),
-        "prompt_hash": sha(prompt),
+        "prompt_hash": sha(doc["prompt"]),
         "target_hash": sha(doc["gold_text"]),
         **metric,
     }
 
 
 def write_stub_run(
-    folder: Path, stub: Mapping[str, Stub], languages: Sequence[str], conditions: Sequence[str], **facts: Any
+    folder: Path,
+    stub: Mapping[str, Stub],
+    languages: Sequence[str],
+    conditions: Iterable[str],
+    *,
+    fed: Path | None = None,
+    **facts: Any,
 ) -> Path:
     """Ask a stub model the shipped questions and write its run folder.
 
@@ -154,26 +162,29 @@ def write_stub_run(
         folder: Where to.
         stub: The model, by condition.
         languages: Of illusion_mini.
-        conditions: What to ask, each a key of `PROCESS`.
+        conditions: What to ask.
+        fed: Earlier answers, for conditions that show them.
         **facts: As for `synthetic.write_run` (pruning and the like).
     """
     counts: dict[str, int] = {}
+    generates: set[str] = set()
     home = write_run(folder, [], **facts) / "org__model"
     for condition in conditions:
         for language in languages:
             task = f"illusion_mini_{condition}_{language}"
             lines = []
-            for number, doc in enumerate(shipped(condition, language)):
+            for number, doc in enumerate(shipped(condition, language, fed)):
                 responses = stub[condition](doc)
                 lines.append(json.dumps(_line(number, doc, responses, PROCESS[condition](doc, responses))))
             counts[task] = len(lines)
             (home / f"samples_{task}_{STAMP}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+            if condition not in OPTIONS:
+                generates.add(task)
     path = home / f"results_{STAMP}.json"
     told = json.loads(path.read_text(encoding="utf-8"))
     generation = {"generation_kwargs": {"until": [], "do_sample": False, "max_gen_toks": 48}}
-    generates = {task: CONDITIONS[task.split("_", 2)[2].rpartition("_")[0]].kind != "choice" for task in counts}
     told["results"] = {task: {"alias": task} for task in counts}
-    told["configs"] = {task: {"task": task, **(generation if generates[task] else {})} for task in counts}
+    told["configs"] = {task: {"task": task, **(generation if task in generates else {})} for task in counts}
     told["versions"] = dict.fromkeys(counts, "1.0")
     told["n-shot"] = dict.fromkeys(counts, 1)
     told["n-samples"] = {task: {"original": n, "effective": n} for task, n in counts.items()}
