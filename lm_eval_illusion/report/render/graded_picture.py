@@ -37,10 +37,10 @@ def render_graded(comparisons: Sequence[Comparison]) -> str:
     return draw(
         title=TITLE,
         description=_describe(comparisons),
-        axis="the option is from",
+        axis="the option is of the same …, or random",
         legend=lambda room: _legend(comparisons[0].dense, names, room),
         panels=[_panel(row, lines) for row, lines in panels],
-        x_ticks=[(_across(place), words) for place, words in enumerate(DISTANCE_WORDS.values())],
+        x_ticks=[(_across(place), name) for place, name in enumerate(DISTANCE_WORDS)],
         decided=all(row.decided for row, _ in panels),
     )
 
