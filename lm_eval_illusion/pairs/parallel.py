@@ -124,13 +124,29 @@ class Parallel:
             if holds_everywhere(texts, item) and not share_in_passage(texts, item):
                 yield texts, candidate_of(texts, item, f"language:{source_id}", self._asked(item, other))
 
+    @cached_property
+    def _found(self) -> dict[tuple[str, str], list[tuple[Texts, Candidate]]]:
+        return {}
+
+    def _related_once(self, item: Item) -> list[tuple[Texts, Candidate]]:
+        key = ("related", item.source_id)
+        if key not in self._found:
+            self._found[key] = list(self._related(item))
+        return self._found[key]
+
+    def _foreign_once(self, item: Item) -> list[tuple[Texts, Candidate]]:
+        key = ("foreign", item.source_id)
+        if key not in self._found:
+            self._found[key] = list(itertools.islice(self._foreign(item), FAR_TRIED))
+        return self._found[key]
+
     def near(self, item: Item) -> Aligned | None:
         """Choose distractors of the same paragraph, passage or article; None where there are no three."""
-        return self._options(item, list(self._related(item)), "near")
+        return self._options(item, self._related_once(item), "near")
 
     def far(self, item: Item) -> Aligned | None:
         """Choose golds of other articles."""
-        return self._options(item, list(itertools.islice(self._foreign(item), FAR_TRIED)), "far")
+        return self._options(item, self._foreign_once(item), "far")
 
     def graded(self, item: Item, authored: Sequence[tuple[Texts, Candidate]] = ()) -> list[tuple[str, Texts, str]]:
         """Choose an option at each distance: (distance, language -> text, source), those left out that have none.
@@ -139,7 +155,7 @@ class Parallel:
             item: The item.
             authored: Options of the passage that the author wrote; they stand for those found there.
         """
-        related = list(self._related(item))
+        related = self._related_once(item)
         found = {
             "paragraph": authored or [pair for pair in related if not pair[1].source.startswith("article:")],
             "article": [
@@ -147,7 +163,7 @@ class Parallel:
                 for texts, candidate in related
                 if candidate.source.startswith("article:") and not share_in_passage(texts, item)
             ],
-            "language": list(itertools.islice(self._foreign(item), FAR_TRIED)),
+            "language": self._foreign_once(item),
         }
         pool = {candidate.source: texts for pairs in found.values() for texts, candidate in pairs}
         candidates = {distance: [candidate for _, candidate in pairs] for distance, pairs in found.items()}
