@@ -28,7 +28,7 @@ def headline(row: Row, dense: str, pruned: str, settings: Settings) -> list[str]
         pruned: Label of the other run.
         settings: Least sizes, for the words.
     """
-    limits = LIMITS if row.pruned_probes is None else PROBED_LIMITS
+    limits = PROBED_LIMITS if row.pruned_probes and row.pruned_probes.recovery else LIMITS
     if row.dense is None or row.pruned is None or row.contrast is None:
         return [f"{pruned} against {dense}: no items to compare."]
     said = [_numbers(row, dense, pruned)]

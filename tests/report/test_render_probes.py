@@ -237,4 +237,5 @@ def test_foreign_names_stay_text(tmp_path):
 def test_probed_runs_end_with_their_own_limits(tmp_path):
     row = report_with(tmp_path, labels=(0.5,)).file.comparisons[0].rows[0]
     assert headline(row, "dense", "wanda 0.5", DEFAULTS)[-1] == PROBED_LIMITS
-    assert headline(row.model_copy(update={"pruned_probes": None}), "dense", "p", DEFAULTS)[-1] == LIMITS
+    for unprobed in (None, probes(recovery=[])):  # no probe that could bring anything back
+        assert headline(row.model_copy(update={"pruned_probes": unprobed}), "dense", "p", DEFAULTS)[-1] == LIMITS
