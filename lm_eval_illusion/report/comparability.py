@@ -23,10 +23,9 @@ def check_halves(run: Run) -> None:
             if prompt != record.prompt_hash:
                 raise IllusionError(
                     f"{run.results_file}: item {item_id} saw different prompts in {task} and {record.task} "
-                    "(prompt_hash "
-                    f"{prompt[:12]} and {record.prompt_hash[:12]}); the halves of a pair must share theirs: run "
-                    "all tasks "
-                    "of a pair in one lm_eval call with one --num_fewshot"
+                    f"(prompt_hash {prompt[:12]} and {record.prompt_hash[:12]}); the halves of a pair, and the probes "
+                    "that read its prompt, must share theirs: run all of them with one --num_fewshot and one version "
+                    "of lm-eval-illusion"
                 )
 
 

@@ -81,10 +81,6 @@ def test_span_rank():
     for question, record in zip(questions, [spans(1, 11), spans(3, 11), spans(6, 11)], strict=True):
         question.probes = {"rank_spans": record}
     found = span_figures(ask(questions))
-    assert (found.items, found.median_rank, found.first.value, found.median_above) == (
-        3,
-        3.0,
-        pytest.approx(1 / 3),
-        0.2,
-    )
+    assert (found.items, found.median_rank, found.median_above) == (3, 3.0, 0.2)
+    assert found.first.value == pytest.approx(1 / 3)
     assert span_figures(ask(pattern("b"))) is None
