@@ -23,6 +23,7 @@ def probe_doc(number: int, condition: str, **changes: Any) -> dict[str, Any]:
     return {
         **doc,
         "condition": condition,
+        "max_gen_toks": 8,
         "gold_text": "210 kilometres",
         "answers": ["210 kilometres"],
         **CONDITIONS[condition],
@@ -108,5 +109,3 @@ def nan_model(lm: PrunedHFLM) -> PrunedHFLM:
     with torch.no_grad():
         next(lm.model.model.layers[-1].parameters()).fill_(float("nan"))
     return lm
-
-
