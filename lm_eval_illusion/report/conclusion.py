@@ -107,7 +107,10 @@ def _demoted(judged: Sequence[Statement], pruned: str) -> str:
     if not tried:
         return "Neither beams nor samples were run, so nothing shows what comes back on the same prompt."
     if any(statement.answer == "yes" for statement in tried):
-        return f"So part of what {pruned} does not say is demoted, not erased: {told} (corrected for guessing)."
+        return (
+            f"So part of what {pruned} does not say is demoted, not erased: {told} (corrected by what the same outputs "
+            "hit of the items' own wrong options)."
+        )
     if all(statement.answer == "no" for statement in tried):
         return f"Hardly any answer comes back on the same prompt: {told}. Demotion explains few of these failures."
     return f"Whether lost answers come back on the same prompt is undecided: {told}."
@@ -139,7 +142,7 @@ def _reference(probes: ProbeFigures | None, dense: str) -> str:
     told = [brought_back(figures) for figures in found if figures and figures.items]
     if not told:
         return ""
-    return f"Of {dense}'s own failures, for comparison: {'; '.join(told)}; so much is not pruning's doing."
+    return f"Of {dense}'s own failures, for comparison: {'; '.join(told)}; pruning has no part in those."
 
 
 def _slides(row: Row) -> Iterable[str]:

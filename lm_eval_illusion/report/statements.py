@@ -24,9 +24,9 @@ MEDIAN = 2
 """Its place among the five quantiles."""
 
 _PROBES = {
-    "beam": ("beam search brings lost answers back", ("beam8", "beam4")),
-    "sample": ("sampling brings lost answers back", ("sample pass@",)),
-    "oneshot": ("one more example brings lost answers back", ("oneshot",)),
+    "beam": ("beam search brings answers back", ("beam8", "beam4")),
+    "sample": ("sampling brings answers back", ("sample pass@",)),
+    "oneshot": ("one more example brings answers back", ("oneshot",)),
 }
 """Statement -> its words, and the probes that judge it, the first found; `pass@`: the most draws."""
 

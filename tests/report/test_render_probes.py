@@ -143,7 +143,7 @@ def test_overall_stands_before_the_details_of_languages(probed):
 def test_the_page_opens_with_the_conclusion(probed):
     top = render_markdown(probed).split("### Runs")[0]
     assert "**wanda 0.5 against dense.** Of 42 items out of 60 that wanda 0.5 does not answer, 11 are demoted" in top
-    assert "| beam search brings lost answers back | yes |" in top
+    assert "| beam search brings answers back | yes |" in top
     assert (
         "Not shown by these numbers: that an answer which no probe brought back is erased" not in top
     )  # built unprobed
@@ -160,6 +160,8 @@ def test_the_terminal_gives_a_short_summary(probed):
             assert words not in text
     line = next(line for line in terminal(probed).splitlines() if line.strip().startswith("beam8"))
     assert line.split() == ["beam8", "40", "+0.21", "[+0.09,", "+0.33]", "40", "+0.21", "[+0.09,", "+0.33]"]
+    assert "sample pass@8" in terminal(probed)
+    assert "sample pass@2" not in terminal(probed)
     assert "The paper's statements: yes: recognition without an answer" in " ".join(terminal(probed).split())
 
 
@@ -167,7 +169,7 @@ def test_many_runs_keep_one_line_each(tmp_path):
     report = report_with(tmp_path, labels=(0.4, 0.5, 0.6, 0.7))
     text = " ".join(terminal(report, 120).split())
     assert "What became of the items" not in text
-    assert text.count("beam search brings lost answers back") == 4
+    assert text.count("beam search brings answers back") == 4
     page = render_markdown(report)
     head = page.split("### Runs")[0]
     assert "| statement | wanda 0.4 | wanda 0.5 | wanda 0.6 | wanda 0.7 |" in head

@@ -35,7 +35,7 @@ def _brief(comparison: Comparison) -> Table:
                 cells = [GROUPS[figures.group], str(figures.items), _median(figures.dense_first)]
                 cells += [_median(figures.pruned_first), *(_share(figures.pruned_within, rank) for rank in ("4", "10"))]
                 rows.append([*cells, _count(figures.slid), _count(figures.rose)])
-    columns = ["items that", "n", "dense median", "pruned median", "within 4", "within 10", "slid", "rose"]
+    columns = ["group", "n", "dense median", "pruned median", "within 4", "within 10", "slid", "rose"]
     title = "First-token rank of the gold in items that turned recognition-only"
     return Table(title, columns, rows, spare=((4,), (7,), (5,)), pages=False)
 
@@ -54,7 +54,7 @@ def _first(comparison: Comparison) -> Table:
         f"{_QUANTILES} Within: share of items with the first token at rank 1 / 4 / 10 / 100 at most. Slid, rose: items "
         "whose rank became worse, better. Rank 1 is what the model would write."
     )
-    columns = ["items that", "n", "dense", "pruned", "dense within", "pruned within", "slid", "rose"]
+    columns = ["group", "n", "dense", "pruned", "dense within", "pruned within", "slid", "rose"]
     title = "Rank of the gold's first token, dense against pruned"
     return by_scope(title, columns, rows, note, brief=False)
 
@@ -67,7 +67,7 @@ def _parting(comparison: Comparison) -> Table:
                 continue
             cells = [*_parted(figures, "dense"), *_parted(figures, "pruned")]
             rows.append((row, [GROUPS[figures.group], *cells]))
-    columns = ["items that", "n dense", "dense", "n pruned", "pruned"]
+    columns = ["group", "n dense", "dense", "n pruned", "pruned"]
     note = f"{_QUANTILES} n: items whose gold parts from the greedy answer at all."
     title = "Rank of the gold's token where it parts from the greedy answer"
     return by_scope(title, columns, rows, note, brief=False)

@@ -88,13 +88,15 @@ def _recovery(comparison: Comparison) -> Table:
 
 
 def _recovery_in_brief(comparison: Comparison) -> Table:
-    """Corrected shares alone, overall, for the terminal."""
+    """Corrected shares alone, overall, for the terminal; of pass@k the greatest k."""
     sides = [
         {figures.probe: figures for figures in probes.recovery} if probes else {}
         for probes in (comparison.rows[0].pruned_probes, comparison.rows[0].dense_probes)
     ]
     rows = []
-    for probe in dict.fromkeys([*sides[0], *sides[1]]):
+    named = dict.fromkeys([*sides[0], *sides[1]])
+    last = {probe.partition("@")[0]: probe for probe in named}
+    for probe in last.values():
         found = [side.get(probe) for side in sides]
         cells = [(str(f.items), interval(f.corrected, sign=True)) if f else (DASH, DASH) for f in found]
         rows.append([probe, *cells[0], *cells[1]])
