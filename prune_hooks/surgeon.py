@@ -13,10 +13,8 @@ from __future__ import annotations
 
 import torch
 
-WINDOW = 64
+WINDOW = 128
 """Steps before the update of Q is applied."""
-BYTES_A_CELL = 12
-"""Working memory of one entry of one row's Q: the old, the new and a copy between them, float32."""
 
 
 def trace(
@@ -77,12 +75,21 @@ def trace(
 
 
 def _reduced(state: torch.Tensor, places: torch.Tensor, moves: torch.Tensor) -> torch.Tensor:
-    """Returns Q with a window's update applied, on the columns `places` (rows, left) that are kept of each row."""
+    """Returns Q with a window's update applied, on the columns `places` (rows, left) that are kept of each row.
+
+    Each row's new Q is written over its old one, as fresh memory would cost as much as the product.
+    """
     rows, left = places.shape
-    lines = torch.stack([matrix.index_select(0, place) for matrix, place in zip(state, places, strict=True)])
-    smaller = lines.gather(2, places[:, None].expand(rows, left, left))
-    moved = moves.gather(2, places[:, None].expand(rows, moves.shape[1], left))
-    return smaller.baddbmm_(moved.transpose(1, 2), moved, alpha=-1)
+    shared = state.stride(0) == 0
+    room = torch.empty(rows, left * left, device=state.device) if shared else state.flatten(1)[:, : left * left]
+    smaller = room.unflatten(1, (left, left))
+    lines = torch.empty(left, state.shape[2], device=state.device)
+    for old, new, place, moved in zip(state, smaller, places, moves, strict=True):
+        torch.index_select(old, 0, place, out=lines)
+        torch.index_select(lines, 1, place, out=new)
+        small = moved.index_select(1, place)
+        new.addmm_(small.T, small, alpha=-1)
+    return smaller
 
 
 def refit(weights: torch.Tensor, inverse: torch.Tensor, order: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:

@@ -1,9 +1,9 @@
 """Method "dsnot": dynamic sparse no training (Zhang et al., ICLR 2024), a start mask refined by swaps; no update.
 
 The expected error of output row r is e_r, the sum over its pruned j of W_rj * mean(x_j). In every cycle each row swaps
-a pruned weight for a kept one so that e_r moves towards 0, until abs(e_r) is small. What comes back is the pruned weight
-that moves e_r most for the variance of its input; what goes is the kept one of the lowest score that moves e_r the same
-way. With an n:m pattern it goes from the same run, and a swap that would turn the sign of e_r ends the row.
+a pruned weight for a kept one so that e_r moves towards 0, until abs(e_r) is small. What comes back is the pruned
+weight that moves e_r most for the variance of its input; what goes is the kept one of the lowest score that moves e_r
+the same way. With an n:m pattern it goes from the same run, and a swap that would turn e_r's sign ends the row.
 
 As in the published code the masks of scores start row by row and without any update, SparseGPT's too. Differences: the
 variance is that of all tokens (published: the mean over sequences, which depends on how text is cut), means are those

@@ -21,9 +21,9 @@ from prune_hooks.methods.sparsegpt import DAMPING, DAMPING_LIMIT
 from prune_hooks.options import Option
 from prune_hooks.registry import Group, Outcome, Plan, register_method
 from prune_hooks.statistics import Needs
-from prune_hooks.surgeon import BYTES_A_CELL, refit, trace
+from prune_hooks.surgeon import refit, trace
 
-RATES = {"cpu": 2e10}
+RATES = {"cpu": 1.5e10}
 """Operations a second assumed for the estimate, by kind of device."""
 _RATE = 5e12
 """The same for any accelerator."""
@@ -44,7 +44,7 @@ def _check(plan: Plan, options: Mapping[str, Any]) -> None:
             f"method_options=hours:{hours * 1.01:.3g}"
         )
     widest = max(plan, key=lambda entry: entry[0].matrix().shape[1] if entry[1] > 0 else 0)[0]
-    need = _bytes(widest.matrix().shape[1]) / 1e9
+    need = 2 * _bytes(widest.matrix().shape[1]) / 1e9
     if need > options["gigabytes"]:
         raise PruneError(
             f"exact OBS needs {need:.3g} GB for a single row of {widest.name} ({widest.matrix().shape[1]} input "
@@ -57,7 +57,7 @@ def _check(plan: Plan, options: Mapping[str, Any]) -> None:
     "obs",
     needs=Needs.HESSIAN,
     options={
-        "hours": Option(2.0, least=0, about="estimated time above which it refuses"),
+        "hours": Option(3.0, least=0, about="estimated time above which it refuses"),
         "gigabytes": Option(1.0, least=0, about="working memory, which says how many rows go at once"),
     },
     check=_check,
@@ -69,7 +69,7 @@ def obs(group: Group) -> list[Outcome]:
         return [Outcome(masked=0) for _ in group.weights]
     factor, dead, damping = group.statistics.inverse_factor(DAMPING, DAMPING_LIMIT)
     inverse = factor.T @ factor
-    at_once = max(1, int(group.options["gigabytes"] * 1e9 / _bytes(inverse.shape[0])))
+    at_once = max(1, int(group.options["gigabytes"] * 1e9 / _bytes(inverse.shape[0])) - 1)
     outcomes = []
     for weight in group.weights:
         matrix = weight.matrix()
@@ -100,18 +100,19 @@ def solve(
     if kept is None:
         counts = masks.matrix_mask(losses, sparsity).sum(dim=1)
     pruned = torch.empty_like(weights)
-    for rows in _alike(counts, at_once):
+    for rows in _alike(counts, max(1, at_once // 4)):
         pruned[rows] = refit(weights[rows], inverse, order[rows], counts[rows])
     return pruned, int(counts.sum())
 
 
 def operations(out: int, width: int) -> float:
-    """Returns the floating-point operations of a matrix: 2/3 in^3 a row, as Q shrinks while columns go."""
-    return out * width**3 * 2 / 3
+    """Returns the floating-point operations of a matrix: a row's trace 2/3 in^3, as Q shrinks, and its re-fit 1/6."""
+    return out * width**3 * 5 / 6
 
 
 def _bytes(width: int) -> int:
-    return width * width * BYTES_A_CELL
+    """Returns the bytes of one row's inverse Hessian; a re-fit takes up to four times as much, so fewer rows go."""
+    return width * width * 4
 
 
 def _alike(counts: torch.Tensor, at_once: int) -> Iterator[torch.Tensor]:
