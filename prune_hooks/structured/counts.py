@@ -29,12 +29,15 @@ def counts_to_remove(
     """
     most = tuple(count - 1 if used else 0 for count, used in zip(units, use, strict=True))
     target = sparsity * block
-    share = target / sizes[0] if not use[1] else sparsity * units[0]
-    groups = min(_nearest(share), most[0])
-    channels = min(max(_nearest((target - groups * sizes[0]) / sizes[1]), 0), most[1])
-    while target - groups * sizes[0] - channels * sizes[1] > sizes[1] and channels == most[1] and groups < most[0]:
-        groups += 1  # all channels but one are gone, and the target is still far
-        channels = min(max(_nearest((target - groups * sizes[0]) / sizes[1]), 0), most[1])
+
+    def fitting(groups: int) -> int:
+        """Returns the channels that bring the block nearest to its target beside that many groups."""
+        return min(max(_nearest((target - groups * sizes[0]) / sizes[1]), 0), most[1])
+
+    groups = min(_nearest(sparsity * units[0] if use[1] else target / sizes[0]), most[0])
+    while use[1] and groups < most[0] and target - groups * sizes[0] > (most[1] + 1) * sizes[1]:
+        groups += 1  # all channels but one would not be enough
+    channels = fitting(groups)
     missing = target - groups * sizes[0] - channels * sizes[1]
     step = sizes[1] if most[1] else sizes[0]
     if missing > step:

@@ -1,0 +1,137 @@
+"""What all structured methods share: the dispatch, the receipt, refusals, and the way back to the dense model."""
+
+import json
+
+import pytest
+import torch
+
+from prune_hooks import PruneError, PruneSpec, get_method, method_names, prune, register_method
+from prune_hooks.receipt import hash_model
+from prune_hooks.restore import DenseWeights
+from prune_hooks.reuse import Reuse
+from prune_hooks.structured import load_sliced, register_structured
+from prune_hooks.targets import find_targets
+from tests.prune_hooks.structured_models import PROBE, ROWS, logits, varied
+
+METHODS = ("block_influence", "heads", "l0", "slicegpt")
+STEPS = {"l0": {"steps": 2}}
+
+
+def _spec(method, sparsity=0.4, **spec):
+    return PruneSpec(method, sparsity, calibration=ROWS, method_options=STEPS.get(method, {}), **spec)
+
+
+def test_they_are_methods_like_any_other() -> None:
+    assert set(METHODS) <= set(method_names())
+    with pytest.raises(
+        PruneError, match=r"method 'heads' has no option 'lambda': expected one of .*heads \(1\), mlp \(1\)"
+    ):
+        prune(varied("llama"), None, PruneSpec("heads", 0.4, calibration=ROWS, method_options="lambda:1"))
+    with pytest.raises(PruneError, match="asked to prune .* alone: expected a whole model"):
+        from prune_hooks.registry import Group
+
+        get_method("heads").prune(Group(find_targets(varied("llama")).weights()[:1], None, 0.5, None, 0))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_receipt_is_json_and_says_what_is_left(method: str) -> None:
+    model = varied("mistral")
+    receipt = prune(model, None, _spec(method), progress=False)
+    written = json.loads(json.dumps(receipt.to_dict()))
+    assert written["structured"]["layers"][0]["block"] == "model.layers.0"
+    assert written["sparsity_asked"] == 0.4
+    assert written["sparsity_reached"] == written["sparsity_masked"] > 0
+    assert written["weights_sha256"] == hash_model(model)
+    shapes = {weight.name: list(weight.matrix().shape) for weight in find_targets(model).weights()}
+    assert {record["name"]: record["shape"] for record in written["weights"]} == shapes
+    assert written["calibration"]["rows"] == 6
+    assert set(written["seconds"]) == {"check", "calibration", "prune", "receipt"}
+    before, after = written["structured"]["block_parameters"]
+    assert (
+        f"{before - after} of {before} block parameters; {written['structured']['reload']} reloads" in receipt.table()
+    )
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_same_command_gives_the_same_model(method: str) -> None:
+    reuse = Reuse()
+    first, second = (prune(varied("qwen3"), None, _spec(method), progress=False, reuse=reuse) for _ in range(2))
+    assert first.weights_sha256 == second.weights_sha256
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("family", ["llama", "phi3", "qwen3_hybrid"])
+def test_the_dense_model_comes_back(family: str, method: str) -> None:
+    model = varied(family)
+    expected, config = logits(model), model.config.to_dict()
+    state = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    dense = DenseWeights(model)
+    prune(model, None, _spec(method), progress=False)
+    assert not torch.equal(logits(model), expected)
+    dense.restore()
+    assert torch.equal(logits(model), expected)
+    assert model.config.to_dict() == config
+    assert {name: tensor.tolist() for name, tensor in model.state_dict().items()} == {
+        name: tensor.tolist() for name, tensor in state.items()
+    }
+    assert len(find_targets(model).weights()) == len(find_targets(varied(family)).weights())
+    other = prune(model, None, PruneSpec("wanda", 0.5, calibration=ROWS), progress=False)
+    fresh = prune(varied(family), None, PruneSpec("wanda", 0.5, calibration=ROWS), progress=False)
+    assert other.weights_sha256 == fresh.weights_sha256
+    assert "structured" not in other.to_dict()
+
+
+def test_a_dense_model_is_told_from_a_cut_one() -> None:
+    model = varied("llama")
+    prune(model, None, _spec("slicegpt"), progress=False)
+    with pytest.raises(PruneError, match=r"method 'heads' on a model already changed in shape \(slicegpt\)"):
+        prune(model, None, _spec("heads"), progress=False)
+
+
+def test_single_weights_of_a_cut_model_can_still_be_pruned() -> None:
+    model = varied("llama")
+    prune(model, None, _spec("heads"), progress=False)
+    receipt = prune(model, None, PruneSpec("wanda", 0.5, calibration=ROWS), progress=False)
+    assert receipt.sparsity_reached == pytest.approx(0.5, abs=0.03)
+
+
+def test_patterns_and_allocations_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(PruneError, match=r"method 'heads' with pattern '2:4': .*; expected pattern=unstructured"):
+        prune(varied("llama"), None, PruneSpec("heads", pattern="2:4", calibration=ROWS))
+    monkeypatch.setattr("prune_hooks.registry._ALLOCATIONS", dict(_allocations()))
+    from prune_hooks.registry import register_allocation
+
+    register_allocation("falling")(lambda targets, sparsity: [sparsity] * len(targets.blocks))
+    with pytest.raises(PruneError, match=r"with allocation 'falling': .*; expected allocation=uniform"):
+        prune(varied("llama"), None, PruneSpec("heads", 0.4, calibration=ROWS, allocation="falling"))
+
+
+def _allocations() -> dict[str, object]:
+    from prune_hooks.registry import allocation_names, get_allocation
+
+    return {name: get_allocation(name) for name in allocation_names()}
+
+
+def test_offloaded_models_are_refused() -> None:
+    from accelerate import cpu_offload
+
+    model = varied("llama")
+    cpu_offload(model, execution_device=torch.device("cpu"))
+    with pytest.raises(PruneError, match=r"'heads' changes the model's shape, part of which is offloaded"):
+        prune(model, None, _spec("heads"))
+
+
+def test_a_name_can_be_taken_once() -> None:
+    with pytest.raises(PruneError, match="method 'heads' is registered twice"):
+        register_structured("heads", ("llama",))(lambda job: None)  # type: ignore[arg-type,return-value]
+    with pytest.raises(PruneError, match="method 'l0' is registered twice"):
+        register_method("l0")(lambda group: [])
+
+
+def test_folders_that_hold_something_else_are_refused(tmp_path) -> None:
+    with pytest.raises(PruneError, match=r"has no prune_hooks\.json: expected a folder written by save_sliced"):
+        load_sliced(tmp_path)
+    (tmp_path / "prune_hooks.json").write_text('{"schema": 99}')
+    with pytest.raises(PruneError, match=r"is of another version than 1"):
+        load_sliced(tmp_path)
+    assert PROBE.shape == (2, 16)
