@@ -16,6 +16,7 @@ BASE: dict[str, Any] = {
     "passage_sha256": "ab",
     "answers": ["Paris", "City of Paris"],
     "gold_text": "Paris",
+    "prompt": "Passage: Rome, Paris, new York; then OSLO.\nQuestion: Where?\nAnswer:",
     "choices_near": NEAR,
     "gold_near": 1,
     "sources_near": ["passage:name", "gold", "passage:name", "paragraph:2"],

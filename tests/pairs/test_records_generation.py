@@ -45,7 +45,7 @@ four_words = st.lists(st.sampled_from(WORDS), min_size=4, max_size=4, unique=Tru
 def test_the_control_is_the_share_of_distractors_the_same_answer_hits(condition, text, right, found):
     out = OPEN[condition](row(condition), said(text))
     record = out["illusion"]
-    assert record["control_targets"] == ["Rome", "New York", "Oslo"]
+    assert (record["control_targets"], record["control_in_prompt"]) == (["Rome", "New York", "Oslo"], True)
     assert record["control_hits"] == found
     assert record["control"] == pytest.approx(sum(found) / 3)
     assert record["right"]["standard"] is right
@@ -59,6 +59,34 @@ def test_one_example_counts_its_own_answers_too_each_text_once():
     assert record["control_targets"] == ["Rome", "New York", "Oslo", "Bonn"]  # Rome is a distractor already
     assert (record["control_hits"], record["control"]) == ([False, False, False, True], 0.25)
     assert out["correct"] == 0.0
+
+
+def test_of_the_distractors_those_count_that_the_model_reads():
+    prompt = "Passage: Paris is not Oslo.\nQuestion: Where?\nAnswer:"
+    record = process_shown(row("shown", prompt=prompt), said("Oslo"))["illusion"]
+    assert (record["control_targets"], record["control_hits"], record["control"]) == (["Oslo"], [True], 1.0)
+    record = process_oneshot(row("oneshot", prompt=prompt), said("Oslo"))["illusion"]
+    assert (record["control_targets"], record["control"]) == (["Oslo", "Bonn", "Rome"], pytest.approx(1 / 3))
+    assert record["control_in_prompt"] is True
+
+
+def test_where_it_reads_none_all_count_and_the_record_says_so():
+    record = process_closed_gen(row("closed_gen", prompt="Question: Where?\nAnswer:"), said("Oslo"))["illusion"]
+    assert (record["control_targets"], record["control_in_prompt"]) == (["Rome", "New York", "Oslo"], False)
+    assert record["control"] == pytest.approx(1 / 3)
+
+
+@pytest.mark.parametrize(("text", "language", "prompt", "there"), [
+    ("파리", "ko", "그는 파리에서 살았다.", True),  # a particle is no border
+    ("1,000 km", "en", "It is 1000 KM long.", True),
+    ("२०", "hi", "20 लोग", True),
+    ("??", "en", "What??", False),  # nothing is left to be copied
+])  # fmt: skip
+def test_a_distractor_is_read_however_it_is_written(text, language, prompt, there):
+    doc = row("shown", language=language, prompt=prompt, choices_near=["x1", "gold", text, "x2"])
+    found = control_targets(doc)
+    assert found.in_prompt is there
+    assert found.texts == ([text] if there else ["x1", text, "x2"])
 
 
 def test_an_answer_that_names_the_gold_and_every_distractor_recovers_nothing():
@@ -116,20 +144,26 @@ def test_any_text_gives_a_record_that_json_keeps(condition, text):
 
 @given(four_words, st.integers(0, 3))
 def test_over_all_its_guesses_a_guesser_hits_the_gold_as_often_as_its_control(words, gold):
-    doc = row("shown", choices_near=words, gold_near=gold, answers=[words[gold]], gold_text=words[gold])
+    told = {"choices_near": words, "gold_near": gold, "answers": [words[gold]], "prompt": " ".join(words)}
+    doc = row("shown", gold_text=words[gold], **told)
     records = [process_shown(doc, said(word))["illusion"] for word in words]
     assert sum(r["right"]["standard"] for r in records) / 4 == 0.25
     assert sum(r["control"] for r in records) / 4 == pytest.approx(0.25)
 
 
-@given(four_words, st.integers(0, 3), st.lists(st.sampled_from(WORDS), max_size=3))
-def test_targets_are_distinct_and_never_the_gold_option(words, gold, shown):
+@given(four_words, st.integers(0, 3), st.lists(st.sampled_from(WORDS), max_size=3), st.sets(st.integers(0, 3)))
+def test_targets_are_distinct_and_never_the_gold_option(words, gold, shown, read):
     shown = [word for word in shown if word != words[gold]]
-    doc = row("oneshot", choices_near=words, gold_near=gold, demonstration_answers=shown)
-    targets = control_targets(doc)
-    assert len(set(targets)) == len(targets)
-    assert set(targets) == {*words, *shown} - {words[gold]}
-    assert targets[:3] == [word for word in words if word != words[gold]]
+    prompt = "|".join(words[i] for i in read)
+    targets = control_targets(
+        row("oneshot", choices_near=words, gold_near=gold, demonstration_answers=shown, prompt=prompt)
+    )
+    near = [word for i, word in enumerate(words) if i != gold and i in read]
+    assert targets.in_prompt == bool(near)
+    near = near or [word for word in words if word != words[gold]]
+    assert len(set(targets.texts)) == len(targets.texts)
+    assert set(targets.texts) == {*near, *shown}
+    assert targets.texts[: len(near)] == near
 
 
 @given(four_words, st.sampled_from(WORDS))

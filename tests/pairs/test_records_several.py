@@ -79,6 +79,13 @@ def test_naming_every_candidate_is_no_recovery_at_the_item_s_own_control():
     assert record["control"] == 1.0
 
 
+def test_a_copier_of_the_passage_is_held_against_what_stands_in_it():
+    prompt = "Passage: Paris or Oslo.\nQuestion: Where?\nAnswer:"
+    record = process_sample(row("sample", prompt=prompt), several("Oslo", "Paris", "Oslo", "Paris"))["illusion"]
+    assert (record["control_targets"], record["control_in_prompt"], record["control"]) == (["Oslo"], True, 1.0)
+    assert record["control_pass_at"] == record["pass_at"]
+
+
 @pytest.mark.parametrize("process", [process_beam, process_sample])
 @pytest.mark.parametrize("lost", [{"fits": False}, {"non_finite": True}])
 def test_what_could_not_be_answered_is_invalid_and_counted(process, lost):

@@ -1,24 +1,39 @@
 """What would recover by chance: the item's own distractors, counted as targets under the same matcher.
 
 A model that guesses among the candidates, or copies spans of the passage, hits a distractor as often as the gold. What
-an output hits beyond that is recovery.
+an output hits beyond that is recovery. This holds for distractors that the model reads: nobody copies what is not
+there. Half of the near distractors of TyDi and XQuAD stand in other passages, and counted as targets they make a copier
+of the passage look as if it knew two answers in three.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ..answers import match
+from ..normalise import plain
 
 
-def control_targets(doc: Mapping[str, Any]) -> list[str]:
-    """Return the texts that stand in for the gold: near distractors and, if one was shown, a demonstration's answers.
+@dataclass(frozen=True)
+class Targets:
+    """The texts that stand in for the gold."""
 
-    Each text once, in that order.
-    """
+    texts: list[str]
+    """Near distractors and, if one was shown, a demonstration's answers; each text once, in that order."""
+    in_prompt: bool
+    """Whether they stand in the prompt. If no near distractor does, all of them are targets, and chance is understated
+    for a model that copies."""
+
+
+def control_targets(doc: Mapping[str, Any]) -> Targets:
+    """Return the targets of a row: of the texts that could stand in for the gold, those that its prompt holds."""
+    language = doc["language"]
+    read = plain(doc["prompt"], language)
     near = [text for number, text in enumerate(doc["choices_near"]) if number != doc["gold_near"]]
-    return list(dict.fromkeys([*near, *(doc.get("demonstration_answers") or ())]))
+    found = [text for text in near if (said := plain(text, language)) and said in read]
+    return Targets(list(dict.fromkeys([*(found or near), *(doc.get("demonstration_answers") or ())])), bool(found))
 
 
 def hits(answer: str, targets: Iterable[str], language: str) -> list[bool]:

@@ -73,8 +73,14 @@ def _probe_result(doc: Mapping[str, Any], responses: Sequence[Any], **extra: Any
     """Judge an open answer under a probe, with what chance would give beside it."""
     result = _generation_result(doc, responses, doc["condition"])
     record, targets = result["illusion"], control_targets(doc)
-    found = [record["valid"] and hit for hit in hits(record["answer"], targets, doc["language"])]
-    record |= {"control_targets": targets, "control_hits": found, "control": share(found), **extra}
+    found = [record["valid"] and hit for hit in hits(record["answer"], targets.texts, doc["language"])]
+    record |= {
+        "control_targets": targets.texts,
+        "control_in_prompt": targets.in_prompt,
+        "control_hits": found,
+        "control": share(found),
+        **extra,
+    }
     return result
 
 

@@ -51,7 +51,8 @@ def _several(doc: Mapping[str, Any], responses: Sequence[Any], what: str) -> dic
     broken = any(h["logprob"] is not None and not isfinite(h["logprob"]) for h in hypotheses)
     non_finite = broken or bool(told(response, "non_finite"))
     record = common(doc, doc["condition"], all_fit([response]), non_finite)
-    targets = control_targets(doc)
+    wanted = control_targets(doc)
+    targets = wanted.texts
     outputs = [_output(doc, hypothesis, targets, record["valid"]) for hypothesis in hypotheses]
     nothing = {"right": dict.fromkeys(MATCHERS, False), "control_hits": [False] * len(targets)}
     first = outputs[0] if outputs else nothing
@@ -62,6 +63,7 @@ def _several(doc: Mapping[str, Any], responses: Sequence[Any], what: str) -> dic
         "right": {name: any(output["right"][name] for output in outputs) for name in MATCHERS},
         "right_first": first["right"],
         "control_targets": targets,
+        "control_in_prompt": wanted.in_prompt,
         "control": share([any(output["control_hits"][i] for output in outputs) for i in range(len(targets))]),
         "control_first": share(first["control_hits"]),
         "flags": {"non_finite": non_finite},
