@@ -150,7 +150,7 @@ def train(job: Job, gated: Sequence[Gated], total: int) -> tuple[float, float]:
                 loss.backward()
                 if not torch.isfinite(loss):
                     raise PruneError(
-                        f"the loss of method 'l0' is {float(loss)} at step {step}: expected a finite one; lower rate "
+                        f"the loss of method 'l0' is {loss.item()} at step {step}: expected a finite one; lower rate "
                         "in method_options, or load the model in float32"
                     )
                 descent.step()

@@ -8,10 +8,11 @@ import torch
 from prune_hooks import PruneError, PruneSpec, get_method, method_names, prune, register_method
 from prune_hooks.receipt import hash_model
 from prune_hooks.restore import DenseWeights
+from prune_hooks.registry import Group, allocation_names, get_allocation, register_allocation
 from prune_hooks.reuse import Reuse
 from prune_hooks.structured import load_sliced, register_structured
 from prune_hooks.targets import find_targets
-from tests.prune_hooks.structured_models import PROBE, ROWS, logits, varied
+from tests.prune_hooks.structured_models import ROWS, logits, varied
 
 METHODS = ("block_influence", "heads", "l0", "slicegpt")
 STEPS = {"l0": {"steps": 2}}
@@ -27,10 +28,9 @@ def test_they_are_methods_like_any_other() -> None:
         PruneError, match=r"method 'heads' has no option 'lambda': expected one of .*heads \(1\), mlp \(1\)"
     ):
         prune(varied("llama"), None, PruneSpec("heads", 0.4, calibration=ROWS, method_options="lambda:1"))
-    with pytest.raises(PruneError, match="asked to prune .* alone: expected a whole model"):
-        from prune_hooks.registry import Group
-
-        get_method("heads").prune(Group(find_targets(varied("llama")).weights()[:1], None, 0.5, None, 0))
+    group = Group(find_targets(varied("llama")).weights()[:1], None, 0.5, None, 0)
+    with pytest.raises(PruneError, match=r"asked to prune .* alone: expected a whole model"):
+        get_method("heads").prune(group)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -98,18 +98,11 @@ def test_single_weights_of_a_cut_model_can_still_be_pruned() -> None:
 def test_patterns_and_allocations_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(PruneError, match=r"method 'heads' with pattern '2:4': .*; expected pattern=unstructured"):
         prune(varied("llama"), None, PruneSpec("heads", pattern="2:4", calibration=ROWS))
-    monkeypatch.setattr("prune_hooks.registry._ALLOCATIONS", dict(_allocations()))
-    from prune_hooks.registry import register_allocation
-
+    held = {name: get_allocation(name) for name in allocation_names()}
+    monkeypatch.setattr("prune_hooks.registry._ALLOCATIONS", held)
     register_allocation("falling")(lambda targets, sparsity: [sparsity] * len(targets.blocks))
     with pytest.raises(PruneError, match=r"with allocation 'falling': .*; expected allocation=uniform"):
         prune(varied("llama"), None, PruneSpec("heads", 0.4, calibration=ROWS, allocation="falling"))
-
-
-def _allocations() -> dict[str, object]:
-    from prune_hooks.registry import allocation_names, get_allocation
-
-    return {name: get_allocation(name) for name in allocation_names()}
 
 
 def test_offloaded_models_are_refused() -> None:
@@ -134,4 +127,3 @@ def test_folders_that_hold_something_else_are_refused(tmp_path) -> None:
     (tmp_path / "prune_hooks.json").write_text('{"schema": 99}')
     with pytest.raises(PruneError, match=r"is of another version than 1"):
         load_sliced(tmp_path)
-    assert PROBE.shape == (2, 16)
