@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from .choose import Candidate, choose_one
-from .draw import draw, shuffled
+from .draw import draw
 from .noise import random_string
 from .rules import ALIGNED, Answer, admissible, entangled
 
@@ -105,7 +105,7 @@ def grade(
     """
     made = random_option(golds, passage, [Answer(d.text, golds[0].language) for d in found], noise)
     wrong = [*found, *([made] if made else [])]
-    rows = shuffled(wrong, *order, "graded order")
+    rows = sorted(wrong, key=lambda d: draw(*order, "graded order", d.distance))
     place = draw(*order, "graded place") % (len(rows) + 1)
     rows.insert(place, Distant(GOLD, golds[0].text, GOLD))
     return Graded(tuple(d.text for d in rows), place, tuple(d.source for d in rows), tuple(d.distance for d in rows))
