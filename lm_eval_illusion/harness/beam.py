@@ -1,14 +1,14 @@
 """Beam search over the continuations of one prompt, each ending with its first line.
 
 Stock HFLM's beams end only where every beam of a batch has met a stop string in its window, and its hypotheses other
-than the first are lost. Without a line to end them, these are transformers' own beams (`num_beams=width`, length
-penalty 1.0, `early_stopping=False`).
+than the first are lost. Without lines and answers these are transformers' own beams (`num_beams=width`, length penalty
+1.0, `early_stopping=False`).
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -38,7 +38,13 @@ class _Next:
 
 
 def beam_search(
-    logits: torch.Tensor, branches: Branches, *, width: int, limits: Limits, rule: Rule
+    logits: torch.Tensor,
+    branches: Branches,
+    *,
+    width: int,
+    limits: Limits,
+    rule: Rule,
+    answer_of: Callable[[Hypothesis], Hashable] = lambda one: one.tokens,
 ) -> list[Hypothesis] | None:
     """Return the `width` best finished hypotheses, best first.
 
@@ -50,12 +56,16 @@ def beam_search(
     can attain: tokens to come are taken to be no likelier than those it has, as in transformers. Equal
     log-probabilities and equal scores are ordered by token ids.
 
+    Of finished hypotheses with one answer the best is kept alone: a line ends in many ways (one newline, two, a newline
+    with a full stop, the end token), and counted apart those of the first answer would leave no room for a second.
+
     Args:
         logits: (1, vocabulary), those of the first new token.
         branches: The prompt's one row.
-        width: Hypotheses kept open, and returned: fewer only where the vocabulary has no more to say.
+        width: Hypotheses kept open, and returned: fewer only where fewer answers were finished at the limit.
         limits: When a hypothesis is over.
         rule: A fresh rule; each hypothesis gets its own.
+        answer_of: What tells one answer from another.
 
     Returns:
         None where a step's highest logit is not finite.
@@ -67,7 +77,10 @@ def beam_search(
         if not is_finite(scores):
             return None
         ended, going = _step(open_ones, scores, width, limits)
-        finished = sorted([*finished, *ended], key=lambda h: (-h.score, h.tokens))[:width]
+        answers: dict[Hashable, Hypothesis] = {}
+        for one in sorted([*finished, *ended], key=lambda one: (-one.score, one.tokens)):
+            answers.setdefault(answer_of(one), one)
+        finished = list(answers.values())[:width]
         if not going or (len(finished) == width and _score(going[0]) <= finished[-1].score):
             return finished
         logits = branches.follow([one.parent for one in going], [one.tokens[-1] for one in going])

@@ -182,7 +182,12 @@ def _several(model: ProbeAnswering, found: Sequence[Hypothesis] | None, limits: 
 
 def _beams(model: ProbeAnswering, doc: Doc, opened: Opened) -> AnswerText:
     found = beam_search(
-        opened.logits, opened.branches.copy(), width=int(doc["beams"]), limits=opened.limits, rule=model._line()
+        opened.logits,
+        opened.branches.copy(),
+        width=int(doc["beams"]),
+        limits=opened.limits,
+        rule=model._line(),
+        answer_of=lambda one: model._text(one.tokens, opened.limits).strip(),
     )
     return _several(model, found, opened.limits)
 

@@ -195,6 +195,18 @@ def test_the_search_goes_on_while_an_open_one_scores_above_the_worst_finished():
     assert table.steps == [2, 1, 1, 1, 1]
 
 
+def test_of_one_answer_that_ends_in_several_ways_the_best_is_kept_and_leaves_room_for_the_next():
+    # 3 and 4 both end; (1, 3) and (1, 4) say the same.
+    table = Table({1: logs(0, 0, 0.1, 0.5, 0.4), 2: logs(0, 0, 0, 0.9, 0.1)})
+    first, how = [logs(0, 0.7, 0.3, 0, 0)], {"width": 2, "most": 4, "ends": {3, 4}}
+    assert [one.tokens for one in search(first, table, **how)] == [(1, 3), (1, 4)]
+    limits = Limits(4, frozenset({3, 4}))
+    found = beam_search(
+        torch.tensor(first), table, width=2, limits=limits, rule=Never(), answer_of=lambda one: one.tokens[:-1]
+    )
+    assert [one.tokens for one in found] == [(1, 3), (1, 2, 3)]
+
+
 def test_equals_go_by_token_ids():
     level = [0.0] * 6
     found = search([level], Table(dict.fromkeys(range(6), level)), width=3, most=2)

@@ -87,7 +87,7 @@ lm = PrunedHFLM(pretrained=sys.argv[1], device="cpu", method="none")
 mine = every_probe()[lm.rank :: lm.world_size]
 numbers = list(range(12))[lm.rank :: lm.world_size]
 answers = told(lm.generate_until(mine, True))
-with open(f"{sys.argv[2]}/{lm.world_size}.{lm.rank}", "w") as file:
+with open(f"{sys.argv[2]}/{lm.rank}.json", "w") as file:
     json.dump(list(zip(numbers, answers)), file)
 """
 
@@ -97,14 +97,13 @@ def test_two_processes_give_what_one_gives(tiny, tmp_path):
     script.write_text(PROCESS)
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     root = str(Path(__file__).parents[2])
-    for launcher in ([], torchrun):
-        words = [sys.executable, *launcher, str(script), tiny("llama"), str(tmp_path)]
-        environment = {**os.environ, "PYTHONPATH": root, "OMP_NUM_THREADS": "1"}
-        done = subprocess.run(words, capture_output=True, text=True, env=environment, check=False, timeout=300)
-        assert done.returncode == 0, done.stderr[-3000:]
-    one = dict(json.loads((tmp_path / "1.0").read_text()))
-    two = dict(found for rank in range(2) for found in json.loads((tmp_path / f"2.{rank}").read_text()))
-    assert sorted(one) == sorted(two) == list(range(12))
+    words = [sys.executable, *torchrun, str(script), tiny("llama"), str(tmp_path)]
+    environment = {**os.environ, "PYTHONPATH": root, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(words, capture_output=True, text=True, env=environment, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr[-3000:]
+    one = dict(enumerate(told(pruned(tiny("llama")).generate_until(every_probe(), True))))
+    two = dict(found for rank in range(2) for found in json.loads((tmp_path / f"{rank}.json").read_text()))
+    assert sorted(two) == list(range(12))
     for number, (text, illusion) in one.items():
         found, expected = (outcome(*answer) for answer in (two[number], (text, illusion)))
         assert found[:2] == expected[:2]
@@ -146,7 +145,9 @@ def test_answers_have_the_agreed_form(talker, family):
             ]
             continue
         found = illusion["hypotheses"]
-        assert len(found) == doc.get("beams", doc.get("samples"))
+        assert len(found) == doc["samples"] if "samples" in doc else 1 <= len(found) <= doc["beams"]
+        answers = {one["text"].strip() for one in found}
+        assert "samples" in doc or len(answers) == len(found)
         assert illusion["tied_steps"] is None
         assert (str(answer), illusion["finish"]) == (found[0]["text"], found[0]["finish"])
         assert all(math.isfinite(one["logprob"]) and one["finish"] in ("stop", "length") for one in found)
@@ -164,7 +165,8 @@ def test_every_hypothesis_ends_with_its_first_line(tiny, monkeypatch):
 
     forward.__signature__ = __import__("inspect").signature(real)
     monkeypatch.setattr(type(lm.model), "forward", forward)
-    asked = [request for request in every_probe() if request.doc["condition"] != "rank"]
+    asked = [probe_request(probe_doc(n, condition, max_gen_toks=14)) for n in range(3) for condition in CONDITIONS]
+    asked = [request for request in asked if request.doc["condition"] != "rank"]
     found = [one for answer in lm.generate_until(asked, True) for one in answer.illusion["hypotheses"]]
     stopped = [one["text"] for one in found if one["finish"] == "stop"]
     assert len(stopped) > 10
@@ -239,7 +241,7 @@ def test_linear_attention_is_searched_by_running_the_whole_text(tmp_path, caplog
         )  # fmt: skip
     texts = [lm.tokenizer.decode(row[ids.shape[1] :], skip_special_tokens=True) for row in out]
     assert not any("\n" in text for text in texts)
-    assert [one["text"] for one in answer.illusion["hypotheses"]] == texts
+    assert [one["text"] for one in answer.illusion["hypotheses"]] == list(dict.fromkeys(texts))
     assert "Qwen3NextForCausalLM: no cache for beams, samples and ranks" in caplog.text
 
 
