@@ -154,8 +154,8 @@ def _functions(shared: str) -> str:
     for node in imports:
         node.names = [alias for alias in node.names if alias.name != "load"]
     lines = ['"""Names that the task templates call; the questions lie in the folder above this file."""', ""]
-    lines += ["from pathlib import Path", "", "from lm_eval_illusion.pairs import own_folder"]
-    lines += [ast.unparse(node) for node in imports if node.names]
+    taken = ["from lm_eval_illusion.pairs import own_folder", *(ast.unparse(node) for node in imports if node.names)]
+    lines += ["from pathlib import Path", "", *sorted(taken)]
     lines += ["", "FOLDER = Path(__file__).resolve().parent.parent", "", "", "def load(**told):"]
     lines += ['    """Build the table of one task."""', "    return own_folder.load(FOLDER, **told)"]
     return "\n".join(lines) + "\n"

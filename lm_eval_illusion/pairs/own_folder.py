@@ -11,7 +11,7 @@ from ..errors import IllusionError
 from . import tables
 from .catalogue import Dataset, register_own
 from .demonstrations import Shot, choose_shots, dressed, short_half
-from .docs import build, near_options
+from .docs import language_set, near_options
 from .options import Options
 from .questions import Question
 from .rows import Built
@@ -92,10 +92,17 @@ def built(folder: Path, name: str, language: str, seed: int = 0) -> Built:
     """Build the rows of one language of a folder.
 
     Raises:
-        IllusionError: No question is usable.
+        IllusionError: No question can be asked.
     """
     know(folder, name, language)
-    return build(name, language, folder=str(folder), seed=seed)
+    made = language_set(name, language, folder=str(folder), seed=seed).build()
+    if not made.rows:
+        why = ", ".join(f"{count} {reason}" for reason, count in made.excluded.items())
+        raise IllusionError(
+            f"{name}: no question in {language!r} can be asked ({why}); far distractors are answers of the same kind "
+            "to questions about other passages: give more questions, about several passages"
+        )
+    return made
 
 
 _FEW = 100
