@@ -82,7 +82,7 @@ def _reduced(state: torch.Tensor, places: torch.Tensor, moves: torch.Tensor) -> 
     rows, left = places.shape
     shared = state.stride(0) == 0
     room = torch.empty(rows, left * left, device=state.device) if shared else state.flatten(1)[:, : left * left]
-    smaller = room.unflatten(1, (left, left))
+    smaller = room.view(rows, left, left)
     lines = torch.empty(left, state.shape[2], device=state.device)
     for old, new, place, moved in zip(state, smaller, places, moves, strict=True):
         torch.index_select(old, 0, place, out=lines)

@@ -94,7 +94,7 @@ def solve(
     Returns:
         The new matrix, and the number of entries removed.
     """
-    traces = [trace(rows, inverse, kept) for rows in weights.split(at_once)]
+    traces = [trace(rows, inverse, kept) for rows in torch.split(weights, at_once)]
     order, losses = (torch.cat(parts) for parts in zip(*traces, strict=True))
     counts = torch.full_like(order[:, 0], order.shape[1])
     if kept is None:
@@ -117,4 +117,4 @@ def _bytes(width: int) -> int:
 
 def _alike(counts: torch.Tensor, at_once: int) -> Iterator[torch.Tensor]:
     """Yields row numbers, rows that lose about as many weights together: a system is as large as its largest row's."""
-    yield from counts.argsort(stable=True).split(at_once)
+    yield from torch.split(counts.argsort(stable=True), at_once)
