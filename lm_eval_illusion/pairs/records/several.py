@@ -54,7 +54,7 @@ def _several(doc: Mapping[str, Any], responses: Sequence[Any], what: str) -> dic
     wanted = control_targets(doc)
     targets = wanted.texts
     outputs = [_output(doc, hypothesis, targets, record["valid"]) for hypothesis in hypotheses]
-    nothing = {"right": dict.fromkeys(MATCHERS, False), "control_hits": [False] * len(targets)}
+    nothing: dict[str, Any] = {"right": dict.fromkeys(MATCHERS, False), "control_hits": [False] * len(targets)}
     first = outputs[0] if outputs else nothing
     return record | {
         "answers": list(doc["answers"]),
