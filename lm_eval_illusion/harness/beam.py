@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import torch
 
-from lm_eval_illusion.harness.branching import Branches, Hypothesis, Limits, is_finite, log_norms
+from lm_eval_illusion.harness.branching import Branches, Hypothesis, Limits, in_float32, log_norms
 from lm_eval_illusion.harness.generation_stop import Rule
 
 
@@ -73,10 +73,11 @@ def beam_search(
     open_ones = [_Open((), 0.0, rule, 0)]
     finished: list[Hypothesis] = []
     while True:
-        scores = logits.float()
-        if not is_finite(scores):
+        scores = in_float32(logits)
+        norms = log_norms(scores)
+        if norms is None:
             return None
-        ended, going = _step(open_ones, scores, width, limits)
+        ended, going = _step(open_ones, scores, norms, width, limits)
         answers: dict[Hashable, Hypothesis] = {}
         for one in sorted([*finished, *ended], key=lambda one: (-one.score, one.tokens)):
             answers.setdefault(answer_of(one), one)
@@ -92,11 +93,10 @@ def _score(one: _Open) -> float:
 
 
 def _step(
-    open_ones: Sequence[_Open], logits: torch.Tensor, width: int, limits: Limits
+    open_ones: Sequence[_Open], logits: torch.Tensor, norms: Sequence[float], width: int, limits: Limits
 ) -> tuple[list[Hypothesis], list[_Open]]:
     """Return what ends now, and up to `width` hypotheses that go on, best first."""
     count = 2 * width
-    norms = log_norms(logits)
     while True:
         ended: list[Hypothesis] = []
         going: list[_Open] = []

@@ -146,14 +146,19 @@ def run_prompt(
     return batch.prompt([Row(0, Endless(), limit, 0)]), batch
 
 
-def is_finite(logits: torch.Tensor) -> bool:
-    """Say whether every row's (rows, vocabulary) highest logit is a finite number; a NaN anywhere is not."""
-    return bool(torch.isfinite(logits.amax(-1)).all())
+def in_float32(logits: torch.Tensor) -> torch.Tensor:
+    """Return logits in float32, on a device that has float64 beside it (Apple's has not)."""
+    return logits.float().cpu() if logits.device.type == "mps" else logits.float()
 
 
-def log_norms(logits: torch.Tensor) -> list[float]:
-    """Return log of the sum of exponentials of each row of float32 logits (rows, vocabulary), summed in float64."""
+def log_norms(logits: torch.Tensor) -> list[float] | None:
+    """Return log of the sum of exponentials of each row of float32 logits (rows, vocabulary), summed in float64.
+
+    None where any row's highest logit is not a finite number; a NaN anywhere in a row is its highest.
+    """
     highest = logits.amax(-1, keepdim=True)
+    if not bool(torch.isfinite(highest).all()):
+        return None
     sums = (logits - highest).exp_().sum(-1, dtype=torch.float64)
     norms: list[float] = (sums.log() + highest[:, 0].double()).tolist()
     return norms

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import torch
 
-from lm_eval_illusion.harness.branching import Branches, Hypothesis, Limits, is_finite, log_norms
+from lm_eval_illusion.harness.branching import Branches, Hypothesis, Limits, in_float32, log_norms
 from lm_eval_illusion.harness.generation_stop import Rule
 from lm_eval_illusion.pairs.draw import draw
 
@@ -67,10 +67,10 @@ def sample(
     open_ones = [_Open(number, copy.copy(rule)) for number in range(draws.samples)]
     finished: dict[int, Hypothesis] = {}
     while True:
-        scores = logits.float()
-        if not is_finite(scores):
-            return None
+        scores = in_float32(logits)
         norms = log_norms(scores)
+        if norms is None:
+            return None
         nuclei = [nucleus(row, draws.temperature, draws.top_p) for row in scores]
         for one in open_ones:
             token = nuclei[one.row].token(draws.uniform(one.number, len(one.tokens)))
