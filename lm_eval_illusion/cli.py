@@ -75,7 +75,12 @@ def run(
 
 @app.command()
 def report(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN_DENSE RUN_PRUNED [MORE ...]", help="Run folders.")],
+    runs: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="RUN_DENSE RUN_PRUNED [MORE ...]", help="Run folders; several of one model are joined with +."
+        ),
+    ],
     out: Annotated[Path, typer.Option("--out", help="Folder for report.json, report.md and items.jsonl.")],
 ) -> None:
     """Join runs item by item against the first one and say what pruning did."""
