@@ -1,17 +1,23 @@
 """Second runs from outside: one line and exit code 2 for what cannot be, and a check with probes on a tiny model."""
 
 import json
+import re
+import shlex
 from pathlib import Path
 
 import pytest
+import typer
 from lm_eval.tasks import _index
 
+from lm_eval_illusion.cli import app
 from lm_eval_illusion.errors import IllusionError
 from lm_eval_illusion.harness import check, probe_runs, run_folder
+from lm_eval_illusion.harness.arguments import read_arguments
 from lm_eval_illusion.harness.check import CheckPlan, run_check
 from lm_eval_illusion.harness.feed import Feeding
 from lm_eval_illusion.harness.planned import PlannedRun
 from lm_eval_illusion.harness.probe_runs import Probes, tasks_of
+from lm_eval_illusion.pairs.own import read_own
 from tests import families
 from tests.harness.fed_runs import record, write_run
 from tests.harness.test_pair import rows, write
@@ -189,3 +195,25 @@ def test_options_name_the_items():
         Probes.ALL,
         Probes.ALL,
     ]
+
+
+def test_commands_of_the_docs_are_known(tmp_path):
+    docs = Path(__file__).resolve().parent.parent / "docs"
+    texts = [(docs / name).read_text(encoding="utf-8") for name in ("own-questions.md", "probes.md")]
+    blocks = [block for text in texts for block in re.findall(r"```bash\n(.*?)```", text, re.S)]
+    lines = [line for block in blocks for line in block.split("\n")]
+    commands = typer.main.get_command(app).commands
+    seen = []
+    for program, *words in (shlex.split(line) for line in lines if line):
+        if program == "lm_eval":
+            assert read_arguments(words).tasks
+            continue
+        context = commands[words[0]].make_context(words[0], words[1:])
+        seen.append(words[0])
+        if words[0] == "run":
+            assert read_arguments(context.args).model == "pruned_hf"
+            assert context.params["answers"] or context.params["probe_failures"]
+    assert set(seen) == {"pair", "run", "report", "check"}
+    (example,) = re.findall(r"```json\n(.*?)```", texts[0], re.S)
+    (tmp_path / "q.jsonl").write_text(example, encoding="utf-8")
+    assert [q.answers for q in read_own(tmp_path / "q.jsonl", "mine")["en"]] == [("Anna Berg",)]
