@@ -106,6 +106,8 @@ class GenerationHalf(Common):
     control_hits: list[bool] = []
     control: Fraction | None = None
     """Share of these that the answer hit: what recovers by chance."""
+    control_in_prompt: bool = True
+    """Whether the targets stand in the prompt; if not, nobody can copy them, and chance is understated."""
     earlier: str | None = None
     """revise: the earlier answer that the model was shown."""
     flags: dict[str, bool | None] = {}

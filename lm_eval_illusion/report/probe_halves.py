@@ -39,6 +39,8 @@ class SeveralHalf(Common):
     control_targets: list[str] = Field(default_factory=list)
     control: Fraction | None = None
     """Mean over wrong targets of "any output hits it"."""
+    control_in_prompt: bool = True
+    """Whether the targets stand in the prompt; if not, nobody can copy them, and chance is understated."""
     control_first: Fraction | None = None
     hits: Annotated[StrictInt, Field(ge=0)] | None = None
     """Right samples."""

@@ -49,11 +49,11 @@ class RecoveryFigures(Plain):
     hits: float
     """Failures turned right; a whole number but for pass@k of fewer samples than were drawn (then the expected one)."""
     control: float | None
-    """Mean share of the item's own distractors that the same outputs hit."""
+    """Mean share of the item's own distractors in the prompt that the same outputs hit, over items that have any."""
     recovered: Estimate
     """Share of failures recovered."""
     corrected: Estimate | None
-    """(recovered - control)/(1 - control)."""
+    """(recovered - control)/(1 - control), over the same items: `items` of the estimate."""
     first: Estimate | None
     """Share recovered by the first output alone (beam; sample at its largest k)."""
     gained: int | None

@@ -4,6 +4,9 @@ The corrected recovery over n failures is a ratio of means, theta = (mean h - me
 how probably) the probe hit the gold and c the share of the item's own wrong targets that the same outputs hit. Its
 interval is that of the linearised values z_i = theta + [(h_i - c_i) - theta (1 - c_i)]/(1 - mean c), whose mean is
 theta, by cluster.
+
+Items whose prompt holds none of their wrong targets are left out of it: nobody copies what is not there, and with them
+a model that copies spans of the passage would seem to recover two answers in three.
 """
 
 from __future__ import annotations
@@ -30,6 +33,7 @@ class _Probe:
     condition: str
     right: Mapping[int, float]
     control: Mapping[int, float]
+    """Of the items whose prompt holds some target."""
     first: Mapping[int, float] | None
     whole: bool
     """Whether `right` is yes or no, not an expectation."""
@@ -88,19 +92,19 @@ def _probes(asked: Asked) -> list[_Probe]:
         shared = sorted(set.intersection(*(set(half.pass_at) for half in several.values())), key=int)
         for k in shared:
             right = {i: float(half.pass_at[k]) for i, half in several.items()}
-            control = {i: float(half.control_pass_at[k]) for i, half in several.items()}
+            control = {i: float(half.control_pass_at[k]) for i, half in several.items() if half.control_in_prompt}
             whole = all(half.draws == int(k) for half in several.values())
             found.append(_Probe(f"{name} pass@{k}", name, right, control, first if k == shared[-1] else None, whole))
     return found
 
 
 def _controls(halves: Mapping[int, GenerationHalf] | Mapping[int, SeveralHalf]) -> dict[int, float]:
-    return {i: float(half.control or 0.0) for i, half in halves.items()}
+    return {i: float(half.control or 0.0) for i, half in halves.items() if half.control_in_prompt}
 
 
 def _figures(asked: Asked, probe: _Probe, produced: Sequence[bool]) -> RecoveryFigures:
     hits = {i: h for i, h in probe.right.items() if not produced[i]}
-    control = {i: probe.control[i] for i in hits}
+    control = {i: probe.control[i] for i in hits if i in probe.control}
     lost = None
     if probe.whole and asked.asked_of_all(probe.condition):
         lost = sum(produced[i] and h == 0 for i, h in probe.right.items())
@@ -113,7 +117,7 @@ def _figures(asked: Asked, probe: _Probe, produced: Sequence[bool]) -> RecoveryF
         hits=math.fsum(hits.values()),
         control=math.fsum(control.values()) / len(control) if control else None,
         recovered=asked.share(hits) if probe.whole else asked.mean(hits, (0.0, 1.0)),
-        corrected=corrected_recovery(asked, hits, control),
+        corrected=corrected_recovery(asked, {i: hits[i] for i in control}, control),
         first=None if first is None else asked.share(first),
         gained=gained,
         lost=lost,

@@ -130,7 +130,7 @@ def model(**behaviour: Stub) -> dict[str, Stub]:
     return {**_model(False), **behaviour}
 
 
-def _line(number: int, doc: dict[str, Any], responses: list[Any], metric: dict[str, Any]) -> dict[str, Any]:
+def _line(number: int, doc: Doc, responses: list[Any], metric: dict[str, Any]) -> dict[str, Any]:
     return {
         "doc_id": number,
         "doc": doc,
@@ -154,6 +154,7 @@ def write_stub_run(
     conditions: Iterable[str],
     *,
     fed: Path | None = None,
+    change: Callable[[Doc], Doc] = dict,
     **facts: Any,
 ) -> Path:
     """Ask a stub model the shipped questions and write its run folder.
@@ -164,6 +165,7 @@ def write_stub_run(
         languages: Of illusion_mini.
         conditions: What to ask.
         fed: Earlier answers, for conditions that show them.
+        change: What to make of each row first.
         **facts: As for `synthetic.write_run` (pruning and the like).
     """
     counts: dict[str, int] = {}
@@ -173,7 +175,7 @@ def write_stub_run(
         for language in languages:
             task = f"illusion_mini_{condition}_{language}"
             lines = []
-            for number, doc in enumerate(shipped(condition, language, fed)):
+            for number, doc in enumerate(map(change, shipped(condition, language, fed))):
                 responses = stub[condition](doc)
                 lines.append(json.dumps(_line(number, doc, responses, PROCESS[condition](doc, responses))))
             counts[task] = len(lines)

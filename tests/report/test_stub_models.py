@@ -57,6 +57,20 @@ def copies_spans(doc, salt="draw"):
     return says_several([spans[drawn(doc, f"{salt}{draw}", 6)] for draw in range(8)])
 
 
+def elsewhere(doc):
+    """The row with options of other passages in the place of some: every distractor of one item in three or more."""
+    there, gold = drawn(doc, "elsewhere", 3), doc["gold_near"]
+    near = [text if i in (gold, *range(there)) else f"ibex{i}" for i, text in enumerate(doc["choices_near"])]
+    return {**doc, "choices_near": near}
+
+
+def copies_what_is_there(doc):
+    """Eight draws of one of six spans: the near options that stand in the passage, and words that are no option."""
+    spans = [text for text in doc["choices_near"] if text in doc["passage"]]
+    spans += ["gnu", "okapi", "kudu", "eland", "oryx"][: 6 - len(spans)]
+    return says_several([spans[drawn(doc, f"there{draw}", 6)] for draw in range(8)])
+
+
 def wrong_four_times_and_right_the_fifth(doc):
     return says_several([*[WRONG] * 4, doc["gold_text"], *[WRONG] * 3])
 
@@ -154,6 +168,20 @@ def test_of_twenty_such_models_hardly_one_seems_to_recover(condition, stub):
         found = mean_interval(np.array(list(values.values())), clusters, scale="difference", bounds=bounds)
         seen += not covers_zero(found)
     assert seen <= 3  # 1 expected at 95 %; four or more have a chance of 1.6 %
+
+
+def test_a_copier_recovers_nothing_where_many_distractors_stand_in_other_passages(tmp_path):
+    asked = ("mc", "mc_far", "gen", "sample")
+    stub = model(sample=copies_what_is_there)
+    runs = [
+        write_stub_run(tmp_path / "knows", KNOWS, LANGUAGES, asked, change=elsewhere),
+        write_stub_run(tmp_path / "copier", stub, LANGUAGES, asked, change=elsewhere, pruning=receipt()),
+    ]
+    found = recovery(build_report(runs).file.comparisons[0].rows[0], "sample pass@8")
+    assert found.items == ITEMS
+    assert found.recovered.value > 0.6
+    assert 0.3 * ITEMS < found.corrected.items < 0.7 * ITEMS
+    assert covers_zero(found.corrected)
 
 
 def test_answering_only_when_candidates_are_shown(rows):
