@@ -12,7 +12,7 @@ from typing import Any
 
 from torch import nn
 
-_TABLES = ("_parameters", "_buffers", "_modules")
+_TABLES = ("_parameters", "_modules")
 
 
 class Structure:
@@ -26,8 +26,19 @@ class Structure:
         ]
         self._config = copy.deepcopy(vars(model.config)) if hasattr(model, "config") else None
 
+    @property
+    def changed(self) -> bool:
+        """True if a parameter or module is no longer the one that was found."""
+        return any(
+            vars(module)[name].keys() != table.keys() or any(vars(module)[name][key] is not table[key] for key in table)
+            for module, _, tables, _ in self._parts
+            for name, table in tables.items()
+        )
+
     def restore(self) -> None:
-        """Puts everything back; a model nothing was cut from is left as it is."""
+        """Puts everything back if the model was cut; one that was not is left alone, whatever was set on it since."""
+        if not self.changed:
+            return
         for module, kind, tables, plain in self._parts:
             if type(module) is not kind:
                 module.__class__ = kind

@@ -7,9 +7,10 @@ import torch
 
 from prune_hooks import PruneError, PruneSpec, get_method, method_names, prune, register_method
 from prune_hooks.receipt import hash_model
-from prune_hooks.restore import DenseWeights
 from prune_hooks.registry import Group, allocation_names, get_allocation, register_allocation
+from prune_hooks.restore import DenseWeights
 from prune_hooks.reuse import Reuse
+from prune_hooks.structure import Structure
 from prune_hooks.structured import load_sliced, register_structured
 from prune_hooks.targets import find_targets
 from tests.prune_hooks.structured_models import ROWS, logits, varied
@@ -79,6 +80,20 @@ def test_the_dense_model_comes_back(family: str, method: str) -> None:
     fresh = prune(varied(family), None, PruneSpec("wanda", 0.5, calibration=ROWS), progress=False)
     assert other.weights_sha256 == fresh.weights_sha256
     assert "structured" not in other.to_dict()
+
+
+def test_a_model_that_was_not_cut_keeps_what_was_set_since() -> None:
+    model = varied("llama")
+    structure = Structure(model)
+    model.own_mark, model.config.own_mark = 1, 2
+    assert not structure.changed
+    structure.restore()
+    assert (model.own_mark, model.config.own_mark) == (1, 2)
+    prune(model, None, _spec("block_influence"), progress=False)
+    assert structure.changed
+    structure.restore()
+    assert not structure.changed
+    assert not hasattr(model, "own_mark")
 
 
 def test_a_dense_model_is_told_from_a_cut_one() -> None:
