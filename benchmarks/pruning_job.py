@@ -44,6 +44,8 @@ class Job:
     """Ours alone: the order within a block."""
     rival_batch: int = 1
     """llmcompressor alone: its batch_size."""
+    reverse: bool = False
+    """Take the calibration rows in reverse order: the same sums in another order."""
 
 
 def load(job: Job) -> Any:
@@ -55,7 +57,8 @@ def load(job: Job) -> Any:
 
 def token_rows(job: Job) -> torch.Tensor:
     """Return the calibration rows, (n, length) int64."""
-    return torch.tensor(json.loads(Path(job.rows).read_text())["calibration"])
+    rows = torch.tensor(json.loads(Path(job.rows).read_text())["calibration"])
+    return rows.flip(0) if job.reverse else rows
 
 
 Prepare = Callable[[Job], tuple[Any, Callable[[], dict[str, Any]]]]

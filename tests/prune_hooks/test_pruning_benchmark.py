@@ -75,18 +75,30 @@ def _side(scripts: ModuleType, folder: Path, name: str, cpu: float, perplexity: 
     masks = folder / f"{name}.masks"
     masks.write_bytes(bytes([1] * bits + [0] * (200 - bits)))
     judged = {"zeros": zeros, "perplexity": {"en": perplexity, "multi": perplexity}, "masks": masks}
-    return scripts.pruning.Side(name, [], timed="order" not in name, turns=[Turn(cpu, cpu, 100, {})], judged=judged)
+    timed = not {"order", "reversed"} & set(name.split())
+    return scripts.pruning.Side(name, [], timed=timed, turns=[Turn(cpu, cpu, 100, {})], judged=judged)
 
 
 @pytest.mark.parametrize(
-    ("perplexity", "zeros", "bits", "agree"),
-    [(50.4, 0.5, 100, True), (50.6, 0.5, 100, False), (50.0, 0.49, 100, False), (50.0, 0.5, 110, False)],
+    ("perplexity", "zeros", "bits", "itself", "ordered", "agree"),
+    [
+        (50.4, 0.5, 100, 100, 50.0, True),
+        (50.6, 0.5, 100, 100, 50.0, False),
+        (50.0, 0.49, 100, 100, 50.0, False),
+        (50.0, 0.5, 110, 100, 50.0, False),
+        (50.0, 0.5, 112, 104, 50.0, True),  # 6 % beside 2 % of the published protocol's own
+        (50.0, 0.5, 114, 104, 50.0, False),
+        (50.0, 0.5, 100, 100, 50.6, False),
+        (50.0, 0.5, 100, 100, 49.4, False),
+    ],
 )
 def test_sides_that_do_not_agree_are_told(
     scripts: ModuleType,
     perplexity: float,
     zeros: float,
     bits: int,
+    itself: int,
+    ordered: float,
     agree: bool,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
@@ -94,8 +106,9 @@ def test_sides_that_do_not_agree_are_told(
     sides = [
         _side(scripts, tmp_path, "ours", 50, perplexity, zeros, 100),
         _side(scripts, tmp_path, "ours, bfloat16 forward", 20, perplexity, zeros, 100),
-        _side(scripts, tmp_path, "ours, published order", 80, 50, 0.5, bits),
+        _side(scripts, tmp_path, "ours, published order", 80, ordered, 0.5, bits),
         _side(scripts, tmp_path, "the published protocol", 110, 50, 0.5, 100),
+        _side(scripts, tmp_path, "the published protocol, rows reversed", 110, 50, 0.5, itself),
         _side(scripts, tmp_path, "llmcompressor", 100, 50, 0.5, 100),
     ]
     summaries, sound = scripts.pruning.compare("wanda", sides, 1.01)
