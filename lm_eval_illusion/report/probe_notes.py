@@ -11,6 +11,9 @@ from lm_eval_illusion.report.schema import Note, Row, Settings
 
 __all__ = ["probe_notes"]
 
+MOST_NAMES = 4
+"""Probes that a note names where all that were run are meant."""
+
 
 def probe_notes(row: Row, items: Sequence[Item], dense: str, pruned: str, settings: Settings) -> list[Note]:
     """Notes about the probes of one comparison; none where neither run has any.
@@ -42,7 +45,7 @@ def _asked(halves: Sequence[Halves]) -> set[str]:
 def _one_sided(joined: int, one: tuple[str, set[str]], two: tuple[str, set[str]]) -> list[Note]:
     notes = []
     for (label, mine), (other, theirs) in ((one, two), (two, one)):
-        alone = _named(mine - theirs)
+        alone = _named(mine - theirs, mine)
         if alone and joined:
             notes.append(
                 _note(
@@ -55,14 +58,15 @@ def _one_sided(joined: int, one: tuple[str, set[str]], two: tuple[str, set[str]]
 
 
 def _partly(label: str, figures: ProbeFigures, halves: Sequence[Halves]) -> list[Note]:
-    counts: dict[int, list[str]] = {}
+    counts: dict[int, set[str]] = {}
     for name in figures.partly:
-        counts.setdefault(sum(name in half.probes for half in halves), []).append(name)
+        counts.setdefault(sum(name in half.probes for half in halves), set()).add(name)
+    there = _asked(halves)
     return [
         _note(
             "info",
-            f"{label}: {_named(set(names))} asked on {count} of {len(halves)} items: shares are of these, and what the "
-            "probe would spoil is unknown.",
+            f"{label}: {_named(names, there)} asked on {count} of {len(halves)} items: shares are of these, and what "
+            "the probe would spoil is unknown.",
         )
         for count, names in sorted(counts.items())
     ]
@@ -79,19 +83,27 @@ def _invalid(label: str, halves: Sequence[Halves]) -> list[Note]:
 
 
 def _few(label: str, figures: ProbeFigures, settings: Settings) -> list[Note]:
-    few = [f"{r.probe} {r.items}" for r in figures.recovery if not r.decided]
-    if not few:
+    there = {found.probe.partition(" ")[0] for found in figures.recovery}
+    counts: dict[int, set[str]] = {}
+    for found in figures.recovery:
+        if not found.decided:
+            counts.setdefault(found.items, set()).add(found.probe.partition(" ")[0])
+    parts = [f"{items} of {figures.failures} by {_named(names, there)}" for items, names in sorted(counts.items())]
+    if not parts:
         return []
     return [
         _note(
             "warning",
-            f"Undecided for {label}: failures probed are too few to say what comes back ({', '.join(few)}; of "
-            f"{figures.failures} failures); it takes {settings.min_items} in {settings.min_clusters} passages.",
+            f"Undecided for {label}: too few failures were probed to say what comes back ({'; '.join(parts)}); it takes "
+            f"{settings.min_items} in {settings.min_clusters} passages.",
         )
     ]
 
 
-def _named(names: set[str]) -> str:
+def _named(names: set[str], among: set[str]) -> str:
+    """Some probes by name, or their number where they are all of many."""
+    if names == among and len(names) > MOST_NAMES:
+        return f"all {len(names)} probes"
     return ", ".join(name for name in CONDITIONS if name in names)
 
 

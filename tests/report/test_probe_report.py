@@ -185,13 +185,14 @@ def test_only_failures_were_probed(tmp_path):
     )
     assert notes(report)[-2].startswith("wanda 0.5: beam4, revise1_gen asked on 2 of 4 items: shares are of these")
     assert notes(report)[-1] == (
-        "Undecided for wanda 0.5: failures probed are too few to say what comes back (beam4 2, revise1_gen 2; of 2 "
-        "failures); it takes 30 in 8 passages."
+        "Undecided for wanda 0.5: too few failures were probed to say what comes back (2 of 2 by beam4, revise1_gen); "
+        "it takes 30 in 8 passages."
     )
 
 
 def test_enough_failures_need_no_note(runs):
-    assert not any("too few" in text for text in notes(build_report(runs, settings=FEW)) if "wanda" in text)
+    (said,) = (text for text in notes(build_report(runs, settings=FEW)) if "too few" in text)
+    assert said.startswith("Undecided for dense: too few failures were probed to say what comes back (1 of 1 by all 8 ")
 
 
 def test_invalid_probe_answers_are_counted(tmp_path):
