@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
+from prune_hooks.allotting import allot, require_possible, table
 from prune_hooks.batches import make_batches, rows_at_once
+from prune_hooks.capture import Batch
+from prune_hooks.counting import Labels
 from prune_hooks.dense import dense_receipt
-from prune_hooks.engine import Done, prune_along_walk, prune_without_inputs
+from prune_hooks.engine import Done, prune_along_walk, prune_without_inputs, watch_dense
 from prune_hooks.errors import PruneError
 from prune_hooks.heap import Heap
+from prune_hooks.mask_files import require_free, save_mask
 from prune_hooks.phases import Phases
 from prune_hooks.precision import Precision
 from prune_hooks.receipt import Receipt, WeightRecord, count_zeros, hash_weights, versions, whole_model_sparsity
-from prune_hooks.registry import get_allocation, get_method
-from prune_hooks.reuse import Reuse
+from prune_hooks.registry import Allotment, Method, get_allocation, get_method
+from prune_hooks.reuse import Loaded, Reuse
 from prune_hooks.spec import PruneSpec
 from prune_hooks.statistics import Needs
 from prune_hooks.structured.registry import StructuredMethod
-from prune_hooks.structured.run import prune_structured
+from prune_hooks.structured.run import MakeRows, prune_structured
 from prune_hooks.targets import Targets, Weight, find_targets, require_finite
 
 _MAX_TEXT_HASHES = 5000
@@ -62,53 +67,70 @@ def prune(
             or infinite values and Hessians that cannot be factorised, naming the layer.
     """
     method, rule = get_method(spec.method), get_allocation(spec.allocation)
+    method = method.bind(spec) if method.bind is not None else method
     options = method.resolve(spec.method_options)
     needs = method.needs_with(options)
     rule.resolve(spec.allocation_options)
     asked = 0.0 if method.name == "none" else spec.sparsity
     if not asked:
         return dense_receipt(model, spec)
+    load = partial(reuse.rows, make=_rows) if reuse else _rows
     if isinstance(method, StructuredMethod):
-        make_rows = partial(reuse.rows, make=_rows) if reuse else _rows
+        _require_no_mask(spec)
         with torch.no_grad(), _settled(model):
-            return prune_structured(model, tokenizer, spec, method, make_rows, progress, batch_rows)
+            return prune_structured(model, tokenizer, spec, method, _without_labels(load), progress, batch_rows)
+    if spec.save_mask:
+        require_free(Path(spec.save_mask))
     targets = find_targets(model)
+    targets.require_reached()
+    require_possible(spec)
     if spec.kept is not None:
         targets.require_divisible(spec.kept[1])
-    shares = rule.shares(targets, asked, spec.allocation_options)
-    _require_shares(spec.allocation, targets, shares, asked)
-    if method.check is not None:
-        plan = [
-            (weight, share) for block, share in zip(targets.blocks, shares, strict=True) for weight in block.weights()
-        ]
-        method.check(plan, options)
+    allotment: Allotment | None = None
+    if rule.needs is Needs.NOTHING:
+        allotment = allot(rule, spec, targets, asked)
+        _check(method, targets, allotment, options)
     weights = targets.weights()
     device = weights[0].device
     phases = Phases(device)
     precision = Precision(spec.calibration_dtype, weights[0].parameter.dtype, device)
     calibration: dict[str, Any] | None = None
+    batches: list[Batch] = []
+    labels: Labels | None = None
     with torch.no_grad(), _settled(model):
         with phases.phase("check"):
             require_finite(targets.opened())
             before = count_zeros(targets.opened())
-        if needs is Needs.NOTHING:
-            with phases.phase("prune"):
-                done = prune_without_inputs(method, spec, targets, shares)
-        else:
+        if needs is not Needs.NOTHING or rule.needs is not Needs.NOTHING:
             with phases.phase("calibration"):
-                rows, calibration = reuse.rows(spec, tokenizer, _rows) if reuse else _rows(spec, tokenizer)
+                rows, calibration, languages = load(spec, tokenizer)
                 shape = (rows.shape[0], rows.shape[1])
                 fit = min(batch_rows or rows_at_once(model, targets, shape, device, spec.sequential), shape[0])
                 calibration["batch_rows"] = fit
                 calibration["forward_dtype"] = str(precision.dtype).removeprefix("torch.")
                 batches = make_batches(model, rows, fit)
-            with phases.phase("prune"):
-                done = prune_along_walk(model, method, spec, targets, shares, batches, precision, progress, reuse)
+                if languages is not None and Needs.LANGUAGES in needs | rule.needs:
+                    labels = Labels.of(*languages, model, targets, fit)
+        if allotment is None:
+            with phases.phase("allocation"):
+                look = watch_dense(model, rule.needs, targets, batches, precision, progress, labels)
+                allotment = allot(rule, spec, targets, asked, look)
+            _check(method, targets, allotment, options)
+        shares = allotment.shares
+        with phases.phase("prune"):
+            if needs is Needs.NOTHING:
+                done = prune_without_inputs(method, spec, targets, shares)
+            else:
+                done = prune_along_walk(
+                    model, method, spec, targets, shares, batches, precision, progress, reuse, labels
+                )
+        if batches:
             Heap(device).give_back_all()
         with phases.phase("receipt"):
             after = count_zeros(targets.opened())
             whole = whole_model_sparsity(model)
             digest = hash_weights(targets.opened())
+            saved = save_mask(model, spec.save_mask, spec.to_dict()) if spec.save_mask else None
     records = _records(weights, before, after, done)
     size = sum(weight.matrix().numel() for weight in weights)
     return Receipt(
@@ -128,7 +150,24 @@ def prune(
         versions=versions(),
         device=str(device),
         dtype=str(weights[0].parameter.dtype).removeprefix("torch."),
+        allocation=table(rule, spec, targets, allotment),
+        saved_mask=saved,
     )
+
+
+def _check(method: Method, targets: Targets, allotment: Allotment, options: Mapping[str, Any]) -> None:
+    """Lets a method refuse what is out of its reach."""
+    if method.check is not None:
+        pairs = zip(targets.blocks, allotment.shares, strict=True)
+        method.check([(weight, share) for block, share in pairs for weight in block.weights()], options)
+
+
+def _require_no_mask(spec: PruneSpec) -> None:
+    if spec.save_mask:
+        raise PruneError(
+            f"save_mask is {spec.save_mask!r}, but method {spec.method!r} removes whole structures and leaves no mask: "
+            "expected an unstructured method; leave save_mask out, and save the model itself"
+        )
 
 
 @contextmanager
@@ -146,22 +185,17 @@ def _settled(model: nn.Module) -> Iterator[None]:
             module.training = True
 
 
-def _require_shares(name: str, targets: Targets, shares: Sequence[float], asked: float) -> None:
-    if len(shares) != len(targets.blocks) or not all(0 <= share < 1 for share in shares):
-        raise PruneError(
-            f"allocation {name!r} returned {len(shares)} sparsities {[round(share, 4) for share in shares][:4]}: "
-            f"expected {len(targets.blocks)}, one a block, each from 0 to below 1"
-        )
-    sizes = [sum(weight.matrix().numel() for weight in block.weights()) for block in targets.blocks]
-    mean = sum(size * share for size, share in zip(sizes, shares, strict=True)) / sum(sizes)
-    if abs(mean - asked) > 1e-6:
-        raise PruneError(
-            f"allocation {name!r} spreads a sparsity of {mean:.6f} over the blocks: expected the asked {asked:.6f}, "
-            "as the mean weighted by the blocks' sizes"
-        )
+def _without_labels(load: Callable[[PruneSpec, Any], Loaded]) -> MakeRows:
+    """Returns what makes rows and facts alone."""
+
+    def make(spec: PruneSpec, tokenizer: Any) -> tuple[torch.Tensor, dict[str, Any]]:
+        rows, facts, _ = load(spec, tokenizer)
+        return rows, facts
+
+    return make
 
 
-def _rows(spec: PruneSpec, tokenizer: Any) -> tuple[torch.Tensor, dict[str, Any]]:
+def _rows(spec: PruneSpec, tokenizer: Any) -> Loaded:
     from prune_hooks.calibration import load_rows
     from prune_hooks.calibration.shingles import listed
 
@@ -182,7 +216,7 @@ def _rows(spec: PruneSpec, tokenizer: Any) -> tuple[torch.Tensor, dict[str, Any]
         "text_hashes": list(loaded.text_hashes[:_MAX_TEXT_HASHES]),
         "shingles": listed(loaded.texts),
     }
-    return loaded.rows, facts
+    return loaded.rows, facts, None if loaded.labels is None else (loaded.languages, loaded.labels)
 
 
 def _records(

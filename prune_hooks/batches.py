@@ -35,7 +35,6 @@ def make_batches(model: nn.Module, rows: torch.Tensor, batch_rows: int) -> list[
         raise PruneError(
             f"calibration rows have shape {tuple(rows.shape)}, {rows.dtype}: expected (n, length) integers"
         )
-    config: Any = model.config
     vocabulary = int(model.get_input_embeddings().weight.shape[0])  # type: ignore[operator]
     low, high = int(rows.min()), int(rows.max())
     if low < 0 or high >= vocabulary:
@@ -43,17 +42,31 @@ def make_batches(model: nn.Module, rows: torch.Tensor, batch_rows: int) -> list[
             f"calibration rows hold token {high if high >= vocabulary else low}: expected ids from 0 to "
             f"{vocabulary - 1}; tokenise with this model's tokenizer"
         )
-    batches: list[Batch] = []
-    for part in torch.split(rows, batch_rows):
-        if not config.is_encoder_decoder:
-            batches.append({"input_ids": part})
-            continue
-        if part.shape[1] < 2:
-            raise PruneError("calibration rows of 1 token: an encoder-decoder needs at least 2, one for each half")
-        half = part.shape[1] // 2
-        start = torch.full((part.shape[0], 1), int(config.decoder_start_token_id), dtype=part.dtype)
-        batches.append({"input_ids": part[:, :half], "decoder_input_ids": torch.cat([start, part[:, half:-1]], dim=1)})
-    return batches
+    config: Any = model.config
+    start = int(config.decoder_start_token_id) if config.is_encoder_decoder else None
+    return [_inputs(part, start) for part in torch.split(rows, batch_rows)]
+
+
+def make_labels(model: nn.Module, labels: torch.Tensor, batch_rows: int) -> list[Batch]:
+    """Splits a table that has an entry for each token of the rows just as `make_batches` splits them.
+
+    The decoder's start token gets the entry of the first token that the decoder is to foretell.
+    """
+    config: Any = model.config
+    half = labels.shape[1] // 2
+    parts = torch.split(labels, batch_rows)
+    return [_inputs(part, part[:, half : half + 1] if config.is_encoder_decoder else None) for part in parts]
+
+
+def _inputs(part: torch.Tensor, start: int | torch.Tensor | None) -> Batch:
+    """Returns rows as a model's inputs: whole, or (with a start) in halves for encoder and decoder."""
+    if start is None:
+        return {"input_ids": part}
+    if part.shape[1] < 2:
+        raise PruneError("calibration rows of 1 token: an encoder-decoder needs at least 2, one for each half")
+    half = part.shape[1] // 2
+    first = start if isinstance(start, torch.Tensor) else torch.full((part.shape[0], 1), start, dtype=part.dtype)
+    return {"input_ids": part[:, :half], "decoder_input_ids": torch.cat([first, part[:, half:-1]], dim=1)}
 
 
 def rows_at_once(

@@ -1,21 +1,25 @@
-"""Applies a method to all targets: at once where it needs no inputs, block by block along the walk where it does."""
+"""Applies a method to all targets: at once where it needs no inputs, block by block along the walk where it does.
+
+Before that, if the allocation rule wants it, one walk through the dense model.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from torch import nn
 from tqdm import tqdm
 
 from prune_hooks.capture import Batch
+from prune_hooks.counting import Labels
 from prune_hooks.errors import PruneError
 from prune_hooks.precision import Precision
 from prune_hooks.registry import Group, Method, Outcome
 from prune_hooks.reuse import Reuse
-from prune_hooks.sequential import prune_block
+from prune_hooks.sequential import prune_block, watch_block
 from prune_hooks.spec import PruneSpec
-from prune_hooks.statistics import Statistics
+from prune_hooks.statistics import Needs, Statistics
 from prune_hooks.targets import Targets, Weight
 from prune_hooks.walk import walk
 
@@ -74,6 +78,7 @@ def prune_along_walk(
     precision: Precision,
     progress: bool,
     reuse: Reuse | None = None,
+    labels: Labels | None = None,
 ) -> Done:
     """Prunes block by block with the statistics of each weight's inputs."""
     done = Done()
@@ -93,5 +98,24 @@ def prune_along_walk(
         with step.block.opened(write=True):
             kept = reuse.first_block(spec, needs, step.block, batches) if reuse and step.index == 0 else None
             with precision.at_hand(step.block):
-                prune_block(step, needs, spec.sequential, prune, kept)
+                prune_block(step, needs, spec.sequential, prune, kept, labels)
     return done
+
+
+def watch_dense(
+    model: nn.Module,
+    needs: Needs,
+    targets: Targets,
+    batches: Sequence[Batch],
+    precision: Precision,
+    progress: bool,
+    labels: Labels | None = None,
+) -> Iterator[list[tuple[tuple[Weight, ...], Statistics]]]:
+    """Yields, block by block, the statistics of the dense model's inputs with the weights that read each.
+
+    A block's weights are in memory and as its forward needs them while its statistics are looked at.
+    """
+    steps = walk(model, targets, batches, precision)
+    for step in tqdm(steps, "allocation", len(targets.blocks), unit="block", disable=not progress):
+        with step.block.opened(), precision.at_hand(step.block):
+            yield watch_block(step, needs, labels)

@@ -71,6 +71,14 @@ def expert_inputs(
         kwargs: keyword arguments of its forward.
         stage: 0 for the tokens themselves, 1 for the expert's own hidden activation, computed from its current weights.
     """
+    hidden, chosen = expert_tokens(name, args, kwargs)
+    for expert in range(module.down_proj.shape[0]):
+        tokens = hidden[(chosen == expert).any(dim=1)]
+        yield tokens if stage == 0 else _activation(module, expert, tokens)
+
+
+def expert_tokens(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Returns what an experts layer is called with: hidden states (tokens, in) and chosen experts (tokens, top_k)."""
     bound = dict(zip(("hidden_states", "top_k_index", "top_k_weights"), args, strict=False)) | kwargs
     hidden, chosen = bound.get("hidden_states"), bound.get("top_k_index")
     if hidden is None or chosen is None:
@@ -79,9 +87,7 @@ def expert_inputs(
         )
     hidden = hidden.reshape(-1, hidden.shape[-1])
     chosen = chosen.reshape(hidden.shape[0], -1)
-    for expert in range(module.down_proj.shape[0]):
-        tokens = hidden[(chosen == expert).any(dim=1)]
-        yield tokens if stage == 0 else _activation(module, expert, tokens)
+    return hidden, chosen
 
 
 def _activation(module: Any, expert: int, tokens: torch.Tensor) -> torch.Tensor:

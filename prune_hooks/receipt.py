@@ -75,13 +75,18 @@ class Receipt:
     """For a method that removes structures: parameters [before, after] in the blocks and in the model, what went block
     by block, and what reloads the model. Sparsities are then shares of parameters gone, `weights` is what is left, and
     `weights_sha256` is over all of the model's tensors; absent for other methods."""
+    allocation: dict[str, Any] | None = None
+    """Rule, options and a table of the blocks (sparsity, weights, what was measured), absent for uniform."""
+    saved_mask: dict[str, str] | None = None
+    """Path and SHA-256 of the mask file written; absent if none was asked for."""
     schema: int = SCHEMA
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the receipt as JSON-able values."""
         values = asdict(self)
-        if self.structured is None:
-            del values["structured"]
+        for name in ("structured", "allocation", "saved_mask"):
+            if values[name] is None:
+                del values[name]
         values["weights"] = [
             {key: value for key, value in record.items() if not (key in ("damping", "starved") and not value)}
             | {"shape": list(record["shape"])}
@@ -109,6 +114,10 @@ class Receipt:
             lines.append(
                 ("removed", f"{before - after} of {before} block parameters; {self.structured['reload']} reloads")
             )
+        if self.allocation is not None:
+            lines.append(("blocks", " ".join(f"{block['sparsity']:.4f}" for block in self.allocation["blocks"])))
+        if self.saved_mask is not None:
+            lines.append(("mask", f"{self.saved_mask['path']}, sha256 {self.saved_mask['sha256'][:16]}"))
         if self.unprunable:
             lines.append(("unprunable", self.unprunable))
         raised = [r for r in self.weights if r.damping is not None and r.damping > 0.011]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import Any
 
@@ -12,6 +12,7 @@ import torch
 from prune_hooks import masks
 from prune_hooks.errors import PruneError
 from prune_hooks.options import Option, Value, resolve_options
+from prune_hooks.spec import PruneSpec
 from prune_hooks.statistics import Needs, Statistics
 from prune_hooks.targets import Targets, Weight
 
@@ -48,12 +49,27 @@ class Outcome:
     """Share of the mean Hessian diagonal that had to be added, where a Hessian was used."""
 
 
+Look = Iterable["Sequence[tuple[tuple[Weight, ...], Statistics]]"]
+"""What an allocation rule sees of the dense model: for each block in turn the statistics of each input, with the
+weights that read it. To be gone through once; a block's weights are in memory at its turn."""
+
+
+@dataclass(frozen=True)
+class Allotment:
+    """What an allocation rule decided, and from which measurements."""
+
+    shares: Sequence[float]
+    """One sparsity a block."""
+    measured: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    """Name -> one number a block, for the receipt's table."""
+
+
 PruneFunction = Callable[[Group], "list[Outcome]"]
 Plan = Sequence[tuple[Weight, float]]
 """Every weight to prune, with the sparsity it is to get."""
-AllocationRule = Callable[..., "Sequence[float]"]
+AllocationRule = Callable[..., "Sequence[float] | Allotment"]
 """Targets and the asked sparsity -> one sparsity a block, whose mean weighted by weights is the asked one. A rule that
-declares options takes them as a third argument, a mapping."""
+declares options takes them as a third argument, a mapping; one that needs statistics takes options and a `Look`."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +90,8 @@ class Method:
     """What else it needs with these options; a PruneError for options that cannot be."""
     check: Callable[[Plan, Mapping[str, Any]], None] | None = None
     """Called before any weight is touched; a PruneError for what is out of reach."""
+    bind: Callable[[PruneSpec], Method] | None = None
+    """The method as it is to be used for one spec, where it rests on more of it than its options."""
 
     def resolve(self, given: Mapping[str, Value]) -> dict[str, Any]:
         """Returns all its options with given or default values; an unknown or impossible one is a PruneError."""
@@ -92,16 +110,34 @@ class Allocation:
     rule: AllocationRule
     options: Mapping[str, Option] = field(default_factory=dict)
     """The options it knows, by name."""
+    needs: Needs = Needs.NOTHING
+    """What it wants to know of the dense model's inputs."""
 
     def resolve(self, given: Mapping[str, Value]) -> dict[str, Any]:
         """Returns all its options with given or default values; an unknown or impossible one is a PruneError."""
         return resolve_options(f"allocation {self.name!r}", "allocation_options", self.options, given)
 
-    def shares(self, targets: Targets, sparsity: float, given: Mapping[str, Value]) -> list[float]:
-        """Returns one sparsity a block."""
-        values = self.resolve(given)
-        return list(self.rule(targets, sparsity, values) if self.options else self.rule(targets, sparsity))
+    def allot(
+        self, targets: Targets, sparsity: float, given: Mapping[str, Value], look: Look | None = None
+    ) -> Allotment:
+        """Returns one sparsity a block.
 
+        Args:
+            targets: the blocks.
+            sparsity: the asked one.
+            given: options.
+            look: at the dense model, for a rule that needs it.
+        """
+        values = self.resolve(given)
+        if self.needs is not Needs.NOTHING:
+            made = self.rule(targets, sparsity, values, look)
+        else:
+            made = self.rule(targets, sparsity, values) if self.options else self.rule(targets, sparsity)
+        return made if isinstance(made, Allotment) else Allotment(list(made))
+
+
+FILE = "file"
+"""Name of the rule that reads a table; "file:PATH" names its path as well."""
 
 _METHODS: dict[str, Method] = {}
 _ALLOCATIONS: dict[str, Allocation] = {}
@@ -115,27 +151,29 @@ def register_method(
     options: Mapping[str, Option] | None = None,
     further: Callable[[Mapping[str, Any]], Needs] | None = None,
     check: Callable[[Plan, Mapping[str, Any]], None] | None = None,
+    bind: Callable[[PruneSpec], Method] | None = None,
 ) -> Callable[[PruneFunction], Method]:
     """Makes a function a `Method` with these properties and enters it under `name`; a taken name is a PruneError."""
 
     def enter(function: PruneFunction) -> Method:
         if name in _METHODS:
             raise PruneError(f"method {name!r} is registered twice: expected a new name besides {method_names()}")
-        _METHODS[name] = Method(name, needs, function, whole_model, seeded, dict(options or {}), further, check)
+        declared = dict(options or {})
+        _METHODS[name] = Method(name, needs, function, whole_model, seeded, declared, further, check, bind)
         return _METHODS[name]
 
     return enter
 
 
 def register_allocation(
-    name: str, options: Mapping[str, Option] | None = None
+    name: str, options: Mapping[str, Option] | None = None, needs: Needs = Needs.NOTHING
 ) -> Callable[[AllocationRule], Allocation]:
     """Makes a function an `Allocation` and enters it under `name`; a taken name is a PruneError."""
 
     def enter(rule: AllocationRule) -> Allocation:
         if name in _ALLOCATIONS:
             raise PruneError(f"allocation {name!r} is registered twice: expected a name besides {allocation_names()}")
-        _ALLOCATIONS[name] = Allocation(name, rule, dict(options or {}))
+        _ALLOCATIONS[name] = Allocation(name, rule, dict(options or {}), needs)
         return _ALLOCATIONS[name]
 
     return enter
@@ -168,10 +206,13 @@ def get_method(name: str) -> Method:
 
 
 def get_allocation(name: str) -> Allocation:
-    """Returns the allocation of that name, or at "module:attribute" an `Allocation` or a plain rule."""
+    """Returns the allocation of that name, the table at "file:PATH", or a rule at "module:attribute"."""
     known = allocation_names()
     if name in known:
         return _ALLOCATIONS[name]
+    kind, colon, path = name.partition(":")
+    if colon and kind == FILE:
+        return replace(_ALLOCATIONS[FILE], name=name, options={"path": Option(path, about="JSON or YAML file")})
     if ":" in name:
         rule = _load(name)
         if isinstance(rule, Allocation):

@@ -29,6 +29,9 @@ AMOUNTS = ("sparsity", "pattern", "allocation", "allocation_options")
 """Options of a spec that change how much is pruned, and nothing of the first block's inputs."""
 Facts = dict[str, Any]
 """What a receipt says of the calibration."""
+Loaded = tuple[torch.Tensor, Facts, "tuple[tuple[str, ...], torch.Tensor] | None"]
+"""Calibration rows (n, length), the facts about them, and, where known, the languages there are with each token's place
+among them (n, length)."""
 
 
 @dataclass
@@ -76,13 +79,11 @@ class Reuse:
     """
 
     def __init__(self) -> None:
-        self._rows: dict[str, tuple[Any, torch.Tensor, Facts]] = {}
+        self._rows: dict[str, tuple[Any, Loaded]] = {}
         self._first: dict[str, FirstBlock] = {}
 
-    def rows(
-        self, spec: PruneSpec, tokenizer: Any, make: Callable[[PruneSpec, Any], tuple[torch.Tensor, Facts]]
-    ) -> tuple[torch.Tensor, Facts]:
-        """Returns calibration rows (n, length) int64 and the facts about them, made once.
+    def rows(self, spec: PruneSpec, tokenizer: Any, make: Callable[[PruneSpec, Any], Loaded]) -> Loaded:
+        """Returns calibration rows (n, length) int64, the facts about them and their languages, made once.
 
         Args:
             spec: the calibration options.
@@ -96,9 +97,10 @@ class Reuse:
         key = json.dumps([named, files], sort_keys=True)
         held = self._rows.get(key)
         if held is None or held[0] is not tokenizer:
-            held = (tokenizer, *make(spec, tokenizer))
+            held = (tokenizer, make(spec, tokenizer))
             self._rows[key] = held
-        return held[1], dict(held[2])
+        rows, facts, languages = held[1]
+        return rows, dict(facts), languages
 
     def first_block(self, spec: PruneSpec, needs: Needs, block: Block, batches: Sequence[Batch]) -> FirstBlock:
         """Returns what is kept of the first block's statistics for these options; empty where nothing is yet.

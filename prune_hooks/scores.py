@@ -22,6 +22,22 @@ def wanda_score(weight: torch.Tensor, mean_square: torch.Tensor) -> torch.Tensor
     return weight.float().abs() * mean_square.sqrt()
 
 
+def mwanda_score(
+    weight: torch.Tensor, mean_square: torch.Tensor, spread: torch.Tensor, activity: torch.Tensor, lam: float, g: float
+) -> torch.Tensor:
+    """Returns abs(W_ij) * (sqrt(mean_l n_jl^2) + lambda * std_l n_jl) * p_j^g, our reading of M-Wanda.
+
+    Args:
+        weight: (out, in).
+        mean_square: (in,) float32, mean of x_j^2 over all tokens: that of n_jl^2, each language weighing its tokens.
+        spread: (in,) standard deviation of n_jl over languages.
+        activity: (in,) share of tokens that activate a channel.
+        lam: lambda.
+        g: power of the activity.
+    """
+    return weight.float().abs() * ((mean_square.sqrt() + lam * spread) * activity**g)
+
+
 def ria_score(weight: torch.Tensor, mean_square: torch.Tensor, power: float) -> torch.Tensor:
     """Returns (abs(W_ij)/sum_i abs(W_ij) + abs(W_ij)/sum_j abs(W_ij)) * norm_j^power (Zhang et al., ICLR 2024).
 

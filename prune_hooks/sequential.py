@@ -23,8 +23,9 @@ from typing import Any
 import torch
 from torch import nn
 
+from prune_hooks.counting import Counting, Labels
 from prune_hooks.errors import PruneError
-from prune_hooks.fused import expert_inputs, is_experts
+from prune_hooks.fused import is_experts
 from prune_hooks.lanes import Lane
 from prune_hooks.reuse import FirstBlock
 from prune_hooks.statistics import Needs, Statistics
@@ -37,14 +38,22 @@ Handler = Callable[[HookPoint, tuple[Any, ...], dict[str, Any]], None]
 
 @dataclass(frozen=True, eq=False)
 class _Meeting:
-    """A module about to run, with what it is called with."""
+    """A module about to run on a batch, with what it is called with."""
 
+    batch: int
     point: HookPoint
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
 
 
-def prune_block(step: Step, needs: Needs, sequential: str, prune: Prune, kept: FirstBlock | None = None) -> None:
+def prune_block(
+    step: Step,
+    needs: Needs,
+    sequential: str,
+    prune: Prune,
+    kept: FirstBlock | None = None,
+    labels: Labels | None = None,
+) -> None:
     """Prunes one block in the given order ("weight" or "block") and advances every batch.
 
     Args:
@@ -53,20 +62,38 @@ def prune_block(step: Step, needs: Needs, sequential: str, prune: Prune, kept: F
         sequential: the order.
         prune: called once for each group of weights that share an input.
         kept: of a model's first block, what earlier calls have left, or where to leave it.
+        labels: languages of the tokens, where statistics are kept apart by them.
     """
+    counting = Counting(step, needs, labels)
     if sequential == "block":
-        _published(step, needs, prune, kept)
+        _published(step, counting, prune, kept)
     else:
-        _in_step(step, needs, prune, kept)
+        _in_step(step, counting, prune, kept)
     if kept is not None:
         kept.close()
 
 
-def _published(step: Step, needs: Needs, prune: Prune, kept: FirstBlock | None) -> None:
-    collected = _Collected(needs)
+def watch_block(step: Step, needs: Needs, labels: Labels | None = None) -> list[tuple[tuple[Weight, ...], Statistics]]:
+    """Advances every batch through a block that stays as it is.
+
+    Returns:
+        The statistics of each input, with the weights that read it.
+    """
+    collected = _Collected(Counting(step, needs, labels))
+    for batch in step.batches:
+        with _hooked(step, partial(collected.add_all, batch)):
+            step.advance(batch)
+        collected.end_batch()
+    found: list[tuple[tuple[Weight, ...], Statistics]] = []
+    collected.prune(step.block, lambda group, statistics: found.append((group, statistics)))
+    return found
+
+
+def _published(step: Step, counting: Counting, prune: Prune, kept: FirstBlock | None) -> None:
+    collected = _Collected(counting)
     if kept is None or not collected.take(step.block, kept):
         for batch in step.batches:
-            with _hooked(step, lambda point, args, kwargs: collected.add_all(point, args, kwargs)):
+            with _hooked(step, partial(collected.add_all, batch)):
                 step.run(batch)
             collected.end_batch()
         if kept is not None:
@@ -76,13 +103,13 @@ def _published(step: Step, needs: Needs, prune: Prune, kept: FirstBlock | None) 
         step.advance(batch)
 
 
-def _in_step(step: Step, needs: Needs, prune: Prune, kept: FirstBlock | None) -> None:
-    turns = _Turns(step, needs, prune, kept)
+def _in_step(step: Step, counting: Counting, prune: Prune, kept: FirstBlock | None) -> None:
+    turns = _Turns(step, counting, prune, kept)
     if len(step.batches) == 1:
 
         def handle(point: HookPoint, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             if turns.awaits(point, args):
-                turns.prune([_Meeting(point, args, kwargs)])
+                turns.prune([_Meeting(0, point, args, kwargs)])
 
         with _hooked(step, handle):
             step.advance(0)
@@ -92,17 +119,17 @@ def _in_step(step: Step, needs: Needs, prune: Prune, kept: FirstBlock | None) ->
         if point not in turns.pruned:
             for stage in point.stages:
                 for group in stage.groups:
-                    prune(group, _new(group, needs))
+                    prune(group, counting.new(group))
 
 
 def _in_lanes(step: Step, turns: _Turns) -> None:
     order = {point: number for number, point in enumerate(step.block.points)}
     lanes: list[Lane[_Meeting]] = [Lane(partial(step.advance, batch)) for batch in step.batches]
-    running = lanes[0]
+    running, place = lanes[0], {lane: batch for batch, lane in enumerate(lanes)}
 
     def halt(point: HookPoint, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if turns.awaits(point, args):
-            running.halt(_Meeting(point, args, kwargs))
+            running.halt(_Meeting(place[running], point, args, kwargs))
 
     try:
         with _hooked(step, halt):
@@ -124,10 +151,10 @@ def _in_lanes(step: Step, turns: _Turns) -> None:
 class _Turns:
     """Prunes a block's modules as they are met, together with those that read the same input."""
 
-    def __init__(self, step: Step, needs: Needs, prune: Prune, kept: FirstBlock | None) -> None:
+    def __init__(self, step: Step, counting: Counting, prune: Prune, kept: FirstBlock | None) -> None:
         self.pruned: set[HookPoint] = set()
         self._together = step.together
-        self._needs = needs
+        self._counting = counting
         self._prune = prune
         self._kept = kept
         self._ahead: dict[HookPoint, tuple[HookPoint, list[weakref.ref[torch.Tensor]]]] = {}
@@ -162,17 +189,17 @@ class _Turns:
         for other in company:
             self._ahead[other] = point, [weakref.ref(tensor) for tensor in inputs]
         self.pruned.update(company)
-        statistics = self._statistics(point.stages[0], inputs)
+        statistics = self._statistics(point.stages[0], meetings)
         self._prune(tuple(w for member in (point, *company) for w in member.stages[0].groups[0]), statistics)
 
-    def _statistics(self, stage: Stage, inputs: list[torch.Tensor]) -> Statistics:
+    def _statistics(self, stage: Stage, meetings: list[_Meeting]) -> Statistics:
         kept, self._kept = self._kept, None  # no weight has been pruned before the first stage, and only before that
         if kept is not None and kept.shared:
-            (statistics,) = kept.lend(kept.shared[0], inputs[0].device)
+            (statistics,) = kept.lend(kept.shared[0], meetings[0].args[0].device)
             return statistics
-        statistics = _new(stage.groups[0], self._needs)
-        for tensor in inputs:
-            statistics.update(tensor)
+        statistics = self._counting.new(stage.groups[0])
+        for meeting in meetings:
+            self._counting.add([statistics], meeting.point, 0, meeting.args, meeting.kwargs, meeting.batch)
         if kept is not None:
             kept.keep([stage.name], [statistics])
         return statistics
@@ -180,11 +207,9 @@ class _Turns:
     def _prune_experts(self, meetings: list[_Meeting]) -> None:
         point = meetings[0].point
         for number, stage in enumerate(point.stages):
-            found = [_new(group, self._needs) for group in stage.groups]
+            found = [self._counting.new(group) for group in stage.groups]
             for meeting in meetings:
-                routed = _inputs(point, number, meeting.args, meeting.kwargs)
-                for statistics, tensor in zip(found, routed, strict=True):
-                    statistics.update(tensor)
+                self._counting.add(found, point, number, meeting.args, meeting.kwargs, meeting.batch)
             for group, statistics in zip(stage.groups, found, strict=True):
                 self._prune(group, statistics)
 
@@ -192,18 +217,18 @@ class _Turns:
 class _Collected:
     """Statistics of the stages met in a forward over several batches; equal inputs are counted once."""
 
-    def __init__(self, needs: Needs) -> None:
-        self._needs = needs
+    def __init__(self, counting: Counting) -> None:
+        self._counting = counting
         self._statistics: dict[Stage, list[Statistics]] = {}
         self._leader: dict[Stage, Stage] = {}
         self._inputs: list[tuple[Stage, torch.Tensor]] = []
 
-    def add_all(self, point: HookPoint, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Counts the inputs of all the module's stages."""
+    def add_all(self, batch: int, point: HookPoint, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Counts a batch's inputs of all the module's stages."""
         for number in range(len(point.stages)):
-            self.add(point, number, args, kwargs)
+            self.add(batch, point, number, args, kwargs)
 
-    def add(self, point: HookPoint, number: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def add(self, batch: int, point: HookPoint, number: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Counts the inputs of one stage, unless the stage shares a statistic that has counted them."""
         stage = point.stages[number]
         routed = is_experts(point.module)
@@ -215,9 +240,8 @@ class _Collected:
         if self._leader[stage] is not stage:
             return
         if stage not in self._statistics:
-            self._statistics[stage] = [_new(group, self._needs) for group in stage.groups]
-        for statistics, inputs in zip(self._statistics[stage], _inputs(point, number, args, kwargs), strict=True):
-            statistics.update(inputs)
+            self._statistics[stage] = [self._counting.new(group) for group in stage.groups]
+        self._counting.add(self._statistics[stage], point, number, args, kwargs, batch)
         if not routed:
             self._inputs.append((stage, args[0]))
 
@@ -246,20 +270,9 @@ class _Collected:
         for stage in (stage for point in block.points for stage in point.stages):
             served.setdefault(self._leader.get(stage, stage), []).append(stage)
         for leader, stages in served.items():
-            found = self._statistics.pop(leader, None) or [_new(group, self._needs) for group in leader.groups]
+            found = self._statistics.pop(leader, None) or [self._counting.new(group) for group in leader.groups]
             for number, statistics in enumerate(found):
                 prune(tuple(weight for stage in stages for weight in stage.groups[number]), statistics)
-
-
-def _new(group: tuple[Weight, ...], needs: Needs) -> Statistics:
-    matrix = group[0].matrix()
-    return Statistics(group[0].name, matrix.shape[1], needs, matrix.device)
-
-
-def _inputs(point: HookPoint, number: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[torch.Tensor]:
-    if is_experts(point.module):
-        return expert_inputs(point.name, point.module, args, kwargs, number)
-    return iter((args[0],))
 
 
 @contextmanager

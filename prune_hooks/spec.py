@@ -11,12 +11,16 @@ from pathlib import Path
 from typing import Any
 
 from prune_hooks.errors import PruneError
+from prune_hooks.mask_header import read_header
 from prune_hooks.options import Value, parse_options
+from prune_hooks.shares import parse_languages
 
 UNSTRUCTURED = "unstructured"
 SEQUENTIAL = ("weight", "block")
+MASK = "mask"
+"""Name of the method that puts a saved mask onto a model."""
 CALIBRATION_DTYPES = ("model", "bfloat16", "float32")
-_ADDED = ("method_options", "allocation_options")
+_ADDED = ("method_options", "allocation_options", "mask")
 """Fields absent from what is written and digested while they are empty, so that digests made before them still hold."""
 
 
@@ -55,7 +59,8 @@ class PruneSpec:
     calibration: Any = "builtin"
     """"builtin", "c4", "mc4", a path (text, JSONL, folder), or token rows (n, length): int64 tensor or lists."""
     calibration_languages: tuple[str, ...] = ()
-    """Languages of the calibration text, in equal shares of tokens; empty: all that the source has."""
+    """Languages of the calibration text, in equal shares of tokens unless weights are given: `shares` says how. Empty:
+    all that the source has."""
     calibration_samples: int | None = None
     """Rows of calibration tokens; None: 128, or what the built-in text holds."""
     calibration_length: int | None = None
@@ -73,10 +78,18 @@ class PruneSpec:
     knows."""
     allocation_options: Mapping[str, Value] = field(default_factory=dict)
     """Options of the allocation rule, likewise."""
+    mask: str = ""
+    """For the method "mask": the file with the mask, which also says the sparsity."""
+    save_mask: str = field(default="", metadata={"output": True})
+    """File to write the mask to, once pruned; changes no weight, so it is in no digest."""
 
     def __post_init__(self) -> None:
         shape = parse_pattern(self.pattern)
         implied = 0.5 if shape is None else 1 - shape[0] / shape[1]
+        for name in ("mask", "save_mask"):
+            object.__setattr__(self, name, _path(name, getattr(self, name)))
+        if self.mask or self.method == MASK:
+            implied = self._sparsity_of_mask(shape)
         if self.sparsity is None:
             object.__setattr__(self, "sparsity", implied)
         object.__setattr__(self, "sparsity", _fraction(self.sparsity))
@@ -103,6 +116,30 @@ class PruneSpec:
         object.__setattr__(self, "prune_seed", _whole("prune_seed", self.prune_seed, least=0))
         for name in ("method_options", "allocation_options"):
             object.__setattr__(self, name, parse_options(name, getattr(self, name)))
+        if self.save_mask and (self.method == "none" or not self.sparsity):
+            raise PruneError(
+                f"save_mask is {self.save_mask!r}, but nothing is pruned (method {self.method!r}, sparsity "
+                f"{self.sparsity:g}): expected a method that leaves a mask; leave save_mask out"
+            )
+
+    def _sparsity_of_mask(self, shape: tuple[int, int] | None) -> float:
+        """Returns the sparsity that the mask file means, having checked what goes with one."""
+        if not self.mask:
+            raise PruneError("method 'mask' was given no mask: expected mask=PATH, a file written by save_mask")
+        if self.method != MASK:
+            raise PruneError(f"mask is {self.mask!r}, but method is {self.method!r}: expected method=mask with it")
+        if shape is not None or self.allocation != "uniform":
+            raise PruneError(
+                f"method 'mask' with pattern {self.pattern!r} and allocation {self.allocation!r}: the file says which "
+                "weights go; leave both out"
+            )
+        share = read_header(Path(self.mask)).sparsity
+        if self.sparsity is not None and not math.isclose(_fraction(self.sparsity), share, abs_tol=1e-6):
+            raise PruneError(
+                f"sparsity {self.sparsity} with mask {self.mask!r}: the mask itself removes {share:.4f}; leave "
+                "sparsity out"
+            )
+        return share
 
     @classmethod
     def option_names(cls) -> frozenset[str]:
@@ -133,7 +170,7 @@ class PruneSpec:
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the options as JSON-able values; token rows appear as shape and SHA-256."""
-        values = {item.name: getattr(self, item.name) for item in fields(self)}
+        values = {item.name: getattr(self, item.name) for item in fields(self) if not item.metadata}
         values = {name: value for name, value in values.items() if name not in _ADDED or value}
         values["calibration_languages"] = list(self.calibration_languages)
         if not isinstance(self.calibration, str):
@@ -176,9 +213,16 @@ def _languages(value: object) -> tuple[str, ...]:
         codes = ()
     if not isinstance(codes, (list, tuple)) or not all(isinstance(code, str) and code.strip() for code in codes):
         raise PruneError(f"calibration_languages is {value!r}: {expected}")
-    if len(set(codes)) < len(codes):
-        raise PruneError(f"calibration_languages is {value!r}: a language is named twice; {expected}")
+    parse_languages(codes)
     return tuple(codes)
+
+
+def _path(name: str, value: object) -> str:
+    if isinstance(value, Path):
+        return str(value)
+    if not isinstance(value, str):
+        raise PruneError(f"{name} is {value!r} ({type(value).__name__}): expected the path of a file")
+    return value
 
 
 def _calibration(value: object) -> Any:

@@ -7,6 +7,7 @@ from enum import Flag
 
 import torch
 
+from prune_hooks.by_language import ByLanguage
 from prune_hooks.errors import PruneError
 from prune_hooks.finite import all_finite
 
@@ -32,12 +33,14 @@ class Needs(Flag):
     """The mean of x_j besides."""
     HESSIAN = 5
     """All products x_i x_j, the squares among them."""
+    LANGUAGES = 9
+    """The mean of x_j^2 over the tokens of each language besides, and the share of tokens that activate a channel."""
 
 
 class Statistics:
     """Sums over the tokens that one group of weights reads."""
 
-    def __init__(self, name: str, width: int, needs: Needs, device: torch.device) -> None:
+    def __init__(self, name: str, width: int, needs: Needs, device: torch.device, languages: int = 1) -> None:
         self.name = name
         """The first weight that reads this input, for messages."""
         self.tokens = 0
@@ -45,14 +48,22 @@ class Statistics:
         self._sums = torch.zeros(width, device=device) if Needs.MEANS in needs else None
         self._products = torch.zeros(width, width, device=device) if Needs.HESSIAN in needs else None
         self._factor: tuple[torch.Tensor, torch.Tensor, float] | None = None
+        self._languages: ByLanguage | None = None
+        if Needs.LANGUAGES in needs:
+            self._languages = ByLanguage(width, languages, device)
 
     @property
     def starved(self) -> bool:
         """True if no token ever reached the weight."""
         return self.tokens == 0
 
-    def update(self, inputs: torch.Tensor) -> None:
-        """Adds a batch of inputs (..., in) of any floating dtype."""
+    def update(self, inputs: torch.Tensor, labels: torch.Tensor | None = None) -> None:
+        """Adds a batch of inputs (..., in) of any floating dtype.
+
+        Args:
+            inputs: what the weights read.
+            labels: (tokens,) int64, the number of each token's language; None: all in the first.
+        """
         flat = inputs.detach().reshape(-1, self._squares.shape[0])
         self.tokens += flat.shape[0]
         step = _CACHED_ROWS if self._products is None and flat.device.type == "cpu" else _ROWS
@@ -64,6 +75,8 @@ class Statistics:
                 _add_gram(self._products, x)
             if self._sums is not None:
                 self._sums += x.sum(dim=0)
+            if self._languages is not None:
+                self._languages.add(x, None if labels is None else labels[start : start + step])
 
     def mean(self) -> torch.Tensor:
         """Returns the mean of x_j over tokens, (in,) float32; zeros if starved."""
@@ -86,6 +99,13 @@ class Statistics:
                 "it in bfloat16 or float32"
             )
         return squares / self.tokens
+
+    @property
+    def languages(self) -> ByLanguage:
+        """The sums by language, checked to be finite."""
+        assert self._languages is not None, "no languages: not asked for"
+        self.mean_square()  # refuses what is not finite
+        return self._languages
 
     def hessian(self) -> torch.Tensor:
         """Returns a new H = (2/n) sum x x^T, (in, in) float32, symmetric; 2 I if starved. Not after inverse_factor."""
@@ -118,6 +138,7 @@ class Statistics:
             if isinstance(value, torch.Tensor):
                 setattr(other, key, value.to(device, copy=True))
         other._factor = None
+        other._languages = None if self._languages is None else self._languages.copied(device)
         other.take_factor(self, device)
         return other
 

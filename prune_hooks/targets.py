@@ -1,9 +1,11 @@
 """Which weights are pruned: every weight matrix inside the text blocks, as its logical parts.
 
 Pruned: Linear, Conv1D (stored transposed), fused q/k/v and gate/up (as parts), fused expert tensors (one matrix an
-expert and part). Never: embeddings, norms, lm_head (they lie outside the blocks, tied or not) and the routers of a
-mixture of experts, which decide where tokens go, are tiny, and stay dense. What a block holds beyond that is listed
-as unreached and lowers the coverage. Blocks of image and audio towers are left alone: calibration is text.
+expert and part). Never: embeddings, norms, lm_head (they lie outside the blocks, tied or not); the routers of a
+mixture of experts, which decide where tokens go; and filters that keep channels apart (depthwise convolutions and state
+decays of linear attention and state-space layers). Routers and filters are tiny; they are listed as unreached and lower
+the coverage. Weights in layers of any other kind are an error that names them. Blocks of image and audio towers are
+left alone: calibration is text.
 """
 
 from __future__ import annotations
@@ -22,6 +24,8 @@ from prune_hooks.finite import all_finite
 from prune_hooks.fused import expert_stages, is_experts, linear_parts
 from prune_hooks.offload import Place, Slot, brought_in, find_slots
 
+FILTERS = frozenset({"A_log"})
+"""Last names of parameters that act on each channel alone, whatever their shape: state decays of state-space layers."""
 ROUTERS = frozenset({"gate", "router", "shared_expert_gate"})
 """Last names of Linear modules that route tokens to experts."""
 NON_TEXT = ("vision", "visual", "image", "audio", "speech")
@@ -119,6 +123,8 @@ class Targets:
     blocks: tuple[Block, ...]
     unreached: dict[str, int] = field(default_factory=dict)
     """Weights (matrices that are no embeddings) inside blocks that are not pruned: name -> number of elements."""
+    unknown: tuple[str, ...] = ()
+    """Those among them that nobody decided to leave dense: in layers of a kind that is not known."""
 
     def weights(self) -> tuple[Weight, ...]:
         """Returns every prunable matrix in model order."""
@@ -141,6 +147,15 @@ class Targets:
         reached = sum(weight.matrix().numel() for weight in self.weights())
         return reached / (reached + sum(self.unreached.values()))
 
+    def require_reached(self) -> None:
+        """Raises PruneError, by name, if blocks hold weights in layers of a kind that is not known."""
+        if self.unknown:
+            raise PruneError(
+                f"{', '.join(self.unknown[:4])} ({len(self.unknown)} parameters) are in layers of a kind that is not "
+                "known: expected Linear, Conv1D or fused experts, so that the sparsity asked is that of all weights; "
+                "have the layer added to prune_hooks.targets"
+            )
+
     def require_divisible(self, run: int) -> None:
         """Raises PruneError, before anything is touched, if an input width is not a multiple of `run`."""
         for weight in self.weights():
@@ -160,6 +175,7 @@ def find_targets(model: nn.Module) -> Targets:
     """
     blocks: list[Block] = []
     unreached: dict[str, int] = {}
+    unknown: list[str] = []
     reached: set[int] = set()
     seen: set[int] = set()  # modules shared between blocks are pruned once
     for stack, modules in _stacks(model):
@@ -176,12 +192,22 @@ def find_targets(model: nn.Module) -> Targets:
                 matrix = parameter.dim() >= 2 and not leaf.endswith("bias")  # experts stack their biases
                 if matrix and id(parameter) not in reached | embeddings:
                     unreached[f"{name}.{leaf}"] = parameter.numel()
+                    if not _left_dense(module, leaf):
+                        unknown.append(f"{name}.{leaf}")
     if not any(block.points for block in blocks):
         raise PruneError(
             f"no prunable weights in {type(model).__name__}: expected a list of decoder or encoder blocks with Linear, "
             "Conv1D or fused expert layers; pass a transformers language model"
         )
-    return Targets(tuple(blocks), unreached)
+    return Targets(tuple(blocks), unreached, tuple(unknown))
+
+
+def _left_dense(block: nn.Module, leaf: str) -> bool:
+    """Tells whether a parameter is dense by decision: of a router, or a filter that keeps channels apart."""
+    path, _, key = leaf.rpartition(".")
+    owner: Any = block.get_submodule(path)
+    depthwise = isinstance(owner, nn.Conv1d) and owner.groups == owner.in_channels
+    return depthwise or key in FILTERS or path.rpartition(".")[2] in ROUTERS
 
 
 def require_finite(weights: Iterable[Weight]) -> None:

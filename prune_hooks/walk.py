@@ -51,6 +51,7 @@ class Step:
         self._calls = calls
         self._wiring = wiring
         self._precision = precision
+        self._given: dict[int, list[torch.Tensor]] = {}
 
     @property
     def batches(self) -> range:
@@ -75,6 +76,10 @@ class Step:
         """Gives a batch other hidden states (rows, tokens, width) to go on with."""
         self._hidden[batch] = hidden
 
+    def given(self, batch: int, tensor: torch.Tensor) -> bool:
+        """Returns whether a running block was given this very tensor beside its hidden states (an encoder's output)."""
+        return any(tensor is one for one in self._given.get(batch, ()))
+
     def _forward(self, batch: int) -> Any:
         call = self._precision.call(with_hidden(self._calls[batch], self._hidden[batch]))
         args, kwargs = list(call.args), dict(call.kwargs)
@@ -84,8 +89,12 @@ class Step:
                 args[slot] = value
             else:
                 kwargs[slot] = value
-        with self._precision.forward():
-            return self.block.module(*args, **kwargs)
+        self._given[batch] = [value for value in (*args[1:], *kwargs.values()) if isinstance(value, torch.Tensor)]
+        try:
+            with self._precision.forward():
+                return self.block.module(*args, **kwargs)
+        finally:
+            del self._given[batch]
 
 
 def walk(

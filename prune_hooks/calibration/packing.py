@@ -1,4 +1,4 @@
-"""Documents -> rows of exactly `length` token ids, in equal shares of tokens per language."""
+"""Documents -> rows of exactly `length` token ids, in equal or given shares of tokens per language."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import torch
 
 from prune_hooks.calibration.documents import Document
 from prune_hooks.errors import PruneError
+from prune_hooks.shares import divide
 
 SEPARATOR = "\n\n"
 """Follows every document within a row: a blank line, as between the paragraphs of one page."""
@@ -41,6 +42,12 @@ class CalibrationSet:
     texts: tuple[str, ...] = ()
     """The used pieces of documents themselves, none for ready token rows."""
 
+    languages: tuple[str, ...] = ()
+    """Codes of the languages there are, sorted; none for ready token rows."""
+
+    labels: torch.Tensor | None = None
+    """(n, length) int64: which of the languages each token is in; BOS is in that of the token after it."""
+
 
 @dataclass
 class Stream:
@@ -50,6 +57,8 @@ class Stream:
     counts: dict[str, int] = field(default_factory=dict)
     hashes: set[str] = field(default_factory=set)
     pieces: list[str] = field(default_factory=list)
+    runs: list[tuple[str, int]] = field(default_factory=list)
+    """Language and number of tokens of each piece."""
 
 
 def rows_digest(rows: torch.Tensor) -> str:
@@ -78,6 +87,7 @@ def take(documents: Iterable[Document], tokenizer: Any, need: int | None, seed: 
         stream.counts[language] = stream.counts.get(language, 0) + len(ids)
         stream.hashes.add(digest)
         stream.pieces.append(piece)
+        stream.runs.append((language, len(ids)))
     return stream
 
 
@@ -106,18 +116,36 @@ def pack(
     samples: int,
     length: int,
     seed: int,
+    weights: Mapping[str, float] | None = None,
 ) -> CalibrationSet:
-    """Pack groups of documents into `samples` rows of `length` tokens, the same number of tokens from each group.
+    """Pack groups of documents into `samples` rows of `length` tokens.
 
     The groups' tokens follow one another in sorted order and are cut into rows, so a row may hold the end of one
     group and the start of the next.
 
+    Args:
+        groups: documents by language, or all under one name.
+        tokenizer: the model's own.
+        source: name of the text, for the receipt and messages.
+        samples: number of rows.
+        length: tokens per row.
+        seed: decides which documents are used.
+        weights: the groups' shares of the tokens, adding up to 1; None: equal ones.
+
     Raises:
-        PruneError: a group has fewer tokens than its share; the message gives found and needed, and what would fit.
+        PruneError: a group has fewer tokens than its share, or a share of less than one token; the message gives found
+            and needed, and what would fit.
     """
     bos = bos_ids(tokenizer)
     body = length - len(bos)
-    need = shares(samples * body, sorted(groups))
+    named = sorted(groups)
+    need = shares(samples * body, named) if weights is None else divide(samples * body, {g: weights[g] for g in named})
+    if weights is not None and not all(need.values()):
+        raise PruneError(
+            f"calibration_languages gives {', '.join(g for g in named if not need[g])} less than one of "
+            f"{samples * body} tokens: expected at least one for each language; leave it out, or raise "
+            "calibration_samples"
+        )
     streams = {group: take(groups[group], tokenizer, need[group], seed) for group in need}
     found = {group: len(stream.tokens) for group, stream in streams.items()}
     if any(found[group] < need[group] for group in need):
@@ -131,7 +159,23 @@ def pack(
             counts[language] = counts.get(language, 0) + count
     hashes = sorted({digest for stream in streams.values() for digest in stream.hashes})
     texts = tuple(piece for stream in streams.values() for piece in stream.pieces)
-    return CalibrationSet(rows, source, rows_digest(rows), dict(sorted(counts.items())), hashes, texts)
+    runs = [run for stream in streams.values() for run in stream.runs]
+    known = tuple(sorted(counts))
+    found_labels = _labels(runs, known).view(samples, body)
+    labels = torch.cat([found_labels[:, : len(bos)], found_labels], dim=1)
+    return CalibrationSet(rows, source, rows_digest(rows), dict(sorted(counts.items())), hashes, texts, known, labels)
+
+
+def _labels(runs: Sequence[tuple[str, int]], known: Sequence[str]) -> torch.Tensor:
+    """Return (tokens,) int64, each token's place among the known languages."""
+    places = torch.tensor([known.index(language) for language, _ in runs])
+    return places.repeat_interleave(torch.tensor([count for _, count in runs]))
+
+
+def _usable(found: Mapping[str, int], need: Mapping[str, int]) -> int:
+    """Return how many tokens there would be if all shares shrank until each group had its own, one token spared."""
+    total = sum(need.values())
+    return max(0, min(found[g] * total // need[g] for g in need) - len(need))
 
 
 def bos_ids(tokenizer: Any) -> list[int]:
@@ -143,7 +187,8 @@ def _too_short(
     source: str, samples: int, length: int, found: Mapping[str, int], need: Mapping[str, int], bos: int
 ) -> str:
     short = ", ".join(f"{g or 'all text'}: {found[g]} of {need[g]}" for g in need if found[g] < need[g])
-    usable = len(found) * min(found.values())
+    equal = max(need.values()) - min(need.values()) <= 1
+    usable = len(found) * min(found.values()) if equal else _usable(found, need)
     rows = usable // (length - bos)
     fit = f"calibration_samples={rows}" if rows else f"calibration_samples=1 and calibration_length={usable + bos}"
     mend = f"set {fit}, or give more text" if usable > 1 else "give more text"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from prune_hooks.calibration.local import read_path
 from prune_hooks.calibration.packing import CalibrationSet, bos_ids, pack, take
 from prune_hooks.calibration.ready import ready_rows
 from prune_hooks.errors import PruneError
+from prune_hooks.shares import Wanted, parse_languages
 
 HUB_SOURCES = ("c4", "mc4")
 DEFAULT_SAMPLES = 128
@@ -43,8 +45,8 @@ def load_rows(
     Args:
         calibration: "builtin", "c4", "mc4", a path to text (see `local.read_path`) or ready token rows (n, length).
         tokenizer: the model's own tokenizer; None is allowed with token rows.
-        languages: codes that share the tokens equally; empty means all of the built-in text in equal shares, all
-            text of a path as it comes, and English for c4.
+        languages: codes that share the tokens equally, or as `shares` spells other shares; empty means all of the
+            built-in text in equal shares, all text of a path as it comes, and English for c4.
         samples: number of rows; None means 128, or what the built-in text or the given rows hold.
         length: tokens per row, BOS included; None means 2,048, or at most 512 for the built-in text.
         seed: decides which documents are used, and their order.
@@ -62,15 +64,20 @@ def load_rows(
         return ready_rows(calibration, tokenizer, samples=samples, length=length)
     if tokenizer is None:
         raise PruneError(f"calibration={calibration} needs a tokenizer: pass the model's own, or ready token rows")
-    source = os.fspath(calibration)
+    source, wanted = os.fspath(calibration), parse_languages(languages)
     if source == "builtin":
-        return _pack_builtin(tokenizer, languages, samples, length, seed)
+        return _pack_builtin(tokenizer, wanted, samples, length, seed)
     samples, length = samples or DEFAULT_SAMPLES, length or DEFAULT_LENGTH
     if source in HUB_SOURCES:
-        characters = CHARACTERS_PER_TOKEN * samples * length // max(1, len(languages))
-        documents = hub.hub_documents(source, languages, characters)
-        groups = _by_language(source, documents, languages)
-        return pack(groups, tokenizer, source=hub.describe(source), samples=samples, length=length, seed=seed)
+        characters = CHARACTERS_PER_TOKEN * samples * length // max(1, len(wanted.codes))
+        if wanted.unequal and wanted.codes:
+            largest = max(wanted.shares(wanted.codes).values())
+            characters = math.ceil(CHARACTERS_PER_TOKEN * samples * length * largest)
+        documents = hub.hub_documents(source, wanted.codes, characters)
+        groups = _by_language(source, documents, wanted.codes)
+        weights = _weights(wanted, groups)
+        named = hub.describe(source)
+        return pack(groups, tokenizer, source=named, samples=samples, length=length, seed=seed, weights=weights)
     path = Path(source).expanduser()
     if not source.strip() or not path.exists():
         known = ", ".join(("builtin", *HUB_SOURCES))
@@ -79,8 +86,13 @@ def load_rows(
             ".jsonl, SQuAD .json or a folder of these"
         )
     documents = read_path(path)
-    groups = _by_language(source, documents, languages) if languages else {"": documents}
-    return pack(groups, tokenizer, source=source, samples=samples, length=length, seed=seed)
+    groups = _by_language(source, documents, wanted.codes) if languages else {"": documents}
+    weights = _weights(wanted, groups)
+    return pack(groups, tokenizer, source=source, samples=samples, length=length, seed=seed, weights=weights)
+
+
+def _weights(wanted: Wanted, groups: Mapping[str, Sequence[Document]]) -> dict[str, float] | None:
+    return wanted.shares(list(groups)) if wanted.unequal else None
 
 
 def _by_language(source: str, documents: Sequence[Document], languages: Sequence[str]) -> dict[str, list[Document]]:
@@ -103,15 +115,17 @@ def _by_language(source: str, documents: Sequence[Document], languages: Sequence
     return {language: groups[language] for language in (languages or groups)}
 
 
-def _pack_builtin(
-    tokenizer: Any, languages: Sequence[str], samples: int | None, length: int | None, seed: int
-) -> CalibrationSet:
+def _pack_builtin(tokenizer: Any, wanted: Wanted, samples: int | None, length: int | None, seed: int) -> CalibrationSet:
     """Pack the built-in text; what was not asked for is set to what the text holds."""
-    groups = _by_language("builtin", builtin_documents(), languages)
+    groups = _by_language("builtin", builtin_documents(), wanted.codes)
+    weights = _weights(wanted, groups)
     bos = len(bos_ids(tokenizer))
-    usable = len(groups) * min(len(take(group, tokenizer, None, seed).tokens) for group in groups.values())
+    found = {name: len(take(group, tokenizer, None, seed).tokens) for name, group in groups.items()}
+    usable = len(groups) * min(found.values())
+    if weights is not None:
+        usable = min(int(found[name] / share) for name, share in weights.items()) - len(groups)
     if length is None:
         length = max(2, min(BUILTIN_LENGTH, usable // (samples or 1) + bos))
     if samples is None:
         samples = max(1, usable // (length - bos))
-    return pack(groups, tokenizer, source="builtin", samples=samples, length=length, seed=seed)
+    return pack(groups, tokenizer, source="builtin", samples=samples, length=length, seed=seed, weights=weights)

@@ -7,6 +7,8 @@
 | `magnitude` | matrix | runs | no |
 | `magnitude_global` | whole model | runs, which is what `magnitude` does with it | no |
 | `wanda` | row | runs | no |
+| `mwanda` | row | runs | no |
+| `mask` | by a file | by the file | no |
 | `wanda_variant` | matrix, by cumulative share of the row | runs, which is what `wanda` does with it | no |
 | `ria` | matrix | runs | no |
 | `dsnot` | row, refining a start mask | swaps stay in their run | no |
@@ -18,6 +20,32 @@ Every method takes "unstructured" and any n:m whose m divides the input widths. 
 one output row.
 """
 
-from prune_hooks.methods import alps, dense, dsnot, magnitude, obs, random, ria, sparsegpt, wanda, wanda_variant
+from prune_hooks.methods import (
+    alps,
+    dense,
+    dsnot,
+    magnitude,
+    mask,
+    mwanda,
+    obs,
+    random,
+    ria,
+    sparsegpt,
+    wanda,
+    wanda_variant,
+)
 
-__all__ = ["alps", "dense", "dsnot", "magnitude", "obs", "random", "ria", "sparsegpt", "wanda", "wanda_variant"]
+__all__ = [
+    "alps",
+    "dense",
+    "dsnot",
+    "magnitude",
+    "mask",
+    "mwanda",
+    "obs",
+    "random",
+    "ria",
+    "sparsegpt",
+    "wanda",
+    "wanda_variant",
+]

@@ -25,13 +25,13 @@ def _methods() -> dict[str, object]:
 def test_the_methods_there_are() -> None:
     assert set(method_names()) >= {"magnitude", "magnitude_global", "none", "random", "sparsegpt", "wanda"}
     assert set(method_names()) >= {"ria", "dsnot", "alps", "obs", "wanda_variant"}
-    assert allocation_names() == ["uniform"]
+    assert allocation_names() == ["correlation", "file", "owl", "uniform"]
 
 
 def test_unknown_names_list_the_known_ones() -> None:
     with pytest.raises(PruneError, match=r"unknown method 'wandaa': expected one of alps, .*, wanda, .*"):
         prune(build("llama"), None, PruneSpec(method="wandaa"))
-    with pytest.raises(PruneError, match=r"unknown allocation 'owll': expected one of uniform"):
+    with pytest.raises(PruneError, match=r"unknown allocation 'owll': expected one of correlation, file, owl, uniform"):
         prune(build("llama"), None, PruneSpec(allocation="owll"))
 
 

@@ -98,6 +98,7 @@ def test_option_names_are_the_documented_ones() -> None:
     assert PruneSpec.option_names() == {
         "method", "sparsity", "pattern", "allocation", "calibration", "calibration_languages", "calibration_samples",
         "calibration_length", "calibration_dtype", "sequential", "prune_seed", "method_options", "allocation_options",
+        "mask", "save_mask",
     }  # fmt: skip
 
 
