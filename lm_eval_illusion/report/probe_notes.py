@@ -94,8 +94,8 @@ def _few(label: str, figures: ProbeFigures, settings: Settings) -> list[Note]:
     return [
         _note(
             "warning",
-            f"Undecided for {label}: too few failures were probed to say what comes back ({'; '.join(parts)}); it takes "
-            f"{settings.min_items} in {settings.min_clusters} passages.",
+            f"Undecided for {label}: too few failures were probed to say what comes back ({'; '.join(parts)}); it "
+            f"takes {settings.min_items} in {settings.min_clusters} passages.",
         )
     ]
 
