@@ -61,7 +61,7 @@ class Gated:
     tuple(FAMILIES),
     options={
         "steps": Option(200, least=1, about="training steps"),
-        "rate": Option(0.1, least=1e-9, about="learning rate of gates and multipliers (Adam)"),
+        "rate": Option(0.03, least=1e-9, about="learning rate of gates and multipliers (Adam)"),
         "rows": Option(1, least=1, about="calibration rows a step"),
     },
 )
