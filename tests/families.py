@@ -19,17 +19,22 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, 
 from transformers import (
     AutoModelForCausalLM,
     AutoModelForSeq2SeqLM,
+    BloomConfig,
+    FalconConfig,
     Gemma3TextConfig,
     GPT2Config,
+    GPTNeoXConfig,
     LlamaConfig,
     MistralConfig,
     MixtralConfig,
+    MT5Config,
     OPTConfig,
     Phi3Config,
     PreTrainedModel,
     PreTrainedTokenizerFast,
     Qwen3Config,
     Qwen3MoeConfig,
+    Qwen3NextConfig,
     T5Config,
 )
 
@@ -117,6 +122,16 @@ def _t5() -> T5Config:
     )
 
 
+def _fused_heads(kind: type[Any], **changes: Any) -> Any:
+    """A family that keeps q, k and v of each head beside each other in one matrix."""
+    base = {"vocab_size": VOCAB, "hidden_size": 32, "initializer_range": 0.2}
+    return kind(**base, bos_token_id=BOS, eos_token_id=EOS, pad_token_id=PAD, **changes)
+
+
+def _mt5() -> MT5Config:
+    return MT5Config(**{k: v for k, v in _t5().to_dict().items() if k != "model_type"} | {"tie_word_embeddings": False})
+
+
 _CONFIGS: dict[str, Callable[[], Any]] = {
     "llama": lambda: LlamaConfig(**_common()),
     "qwen3": lambda: Qwen3Config(**_common()),
@@ -143,18 +158,59 @@ _CONFIGS: dict[str, Callable[[], Any]] = {
     "t5": _t5,
 }
 
+_FURTHER: dict[str, Callable[[], Any]] = {
+    "gpt_neox": lambda: _fused_heads(
+        GPTNeoXConfig,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        intermediate_size=48,
+        max_position_embeddings=WINDOW,
+    ),
+    "falcon": lambda: _fused_heads(
+        FalconConfig,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        num_kv_heads=2,
+        new_decoder_architecture=True,
+        ffn_hidden_size=48,
+        max_position_embeddings=WINDOW,
+    ),
+    "bloom": lambda: _fused_heads(BloomConfig, n_layer=3, n_head=4),
+    "mt5": _mt5,
+    # Linear attention but for the second layer; the third has experts beside a shared one.
+    "qwen3_next": lambda: Qwen3NextConfig(
+        **_common(
+            layer_types=["linear_attention", "full_attention", "linear_attention"],
+            linear_num_value_heads=4,
+            linear_num_key_heads=2,
+            linear_key_head_dim=8,
+            linear_value_head_dim=8,
+            num_experts=4,
+            num_experts_per_tok=2,
+            moe_intermediate_size=24,
+            shared_expert_intermediate_size=24,
+            mlp_only_layers=[0, 1],
+        )
+    ),
+}
+"""Families that are pruned, and of which nothing else is promised."""
+
 
 def build(family: str, attn: str = "sdpa", dtype: torch.dtype = torch.float32, seed: int = 0) -> PreTrainedModel:
     """Returns a tiny random model of `family`, in evaluation mode, the same weights for the same seed."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        config = _CONFIGS[family]()
-        auto = AutoModelForSeq2SeqLM if family == "t5" else AutoModelForCausalLM
-        model = auto.from_config(config, attn_implementation=attn, dtype=torch.float32)
+        config = (_CONFIGS | _FURTHER)[family]()
+        auto = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
+        known = "eager" if family == "bloom" else attn  # the only one it has
+        model = auto.from_config(config, attn_implementation=known, dtype=torch.float32)
     return model.to(dtype).eval()
 
 
 FAMILIES: dict[str, Callable[[], PreTrainedModel]] = {name: partial(build, name) for name in _CONFIGS}
+"""Families that are pruned and asked."""
+PRUNED: dict[str, Callable[[], PreTrainedModel]] = {**FAMILIES, **{name: partial(build, name) for name in _FURTHER}}
+"""All families that are pruned."""
 
 
 def tiny_tokenizer(add_bos: bool = True) -> PreTrainedTokenizerFast:

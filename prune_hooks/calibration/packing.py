@@ -117,6 +117,7 @@ def pack(
     length: int,
     seed: int,
     weights: Mapping[str, float] | None = None,
+    may_be_empty: bool = False,
 ) -> CalibrationSet:
     """Pack groups of documents into `samples` rows of `length` tokens.
 
@@ -131,6 +132,7 @@ def pack(
         length: tokens per row.
         seed: decides which documents are used.
         weights: the groups' shares of the tokens, adding up to 1; None: equal ones.
+        may_be_empty: whether a share of less than one token is none, and no error.
 
     Raises:
         PruneError: a group has fewer tokens than its share, or a share of less than one token; the message gives found
@@ -140,7 +142,7 @@ def pack(
     body = length - len(bos)
     named = sorted(groups)
     need = shares(samples * body, named) if weights is None else divide(samples * body, {g: weights[g] for g in named})
-    if weights is not None and not all(need.values()):
+    if weights is not None and not may_be_empty and not all(need.values()):
         raise PruneError(
             f"calibration_languages gives {', '.join(g for g in named if not need[g])} less than one of "
             f"{samples * body} tokens: expected at least one for each language; leave it out, or raise "
@@ -153,7 +155,7 @@ def pack(
     tokens = torch.tensor([i for stream in streams.values() for i in stream.tokens], dtype=torch.int64)
     head = torch.tensor(bos, dtype=torch.int64).expand(samples, len(bos))
     rows = torch.cat([head, tokens.view(samples, body)], dim=1).contiguous()
-    counts: dict[str, int] = {}
+    counts: dict[str, int] = {group: 0 for group in need if not need[group]} if weights is not None else {}
     for stream in streams.values():
         for language, count in stream.counts.items():
             counts[language] = counts.get(language, 0) + count
@@ -175,7 +177,7 @@ def _labels(runs: Sequence[tuple[str, int]], known: Sequence[str]) -> torch.Tens
 def _usable(found: Mapping[str, int], need: Mapping[str, int]) -> int:
     """Return how many tokens there would be if all shares shrank until each group had its own, one token spared."""
     total = sum(need.values())
-    return max(0, min(found[g] * total // need[g] for g in need) - len(need))
+    return max(0, min(found[g] * total // need[g] for g in need if need[g]) - len(need))
 
 
 def bos_ids(tokenizer: Any) -> list[int]:

@@ -75,9 +75,7 @@ def load_rows(
             characters = math.ceil(CHARACTERS_PER_TOKEN * samples * length * largest)
         documents = hub.hub_documents(source, wanted.codes, characters)
         groups = _by_language(source, documents, wanted.codes)
-        weights = _weights(wanted, groups)
-        named = hub.describe(source)
-        return pack(groups, tokenizer, source=named, samples=samples, length=length, seed=seed, weights=weights)
+        return _pack(wanted, groups, tokenizer, source=hub.describe(source), samples=samples, length=length, seed=seed)
     path = Path(source).expanduser()
     if not source.strip() or not path.exists():
         known = ", ".join(("builtin", *HUB_SOURCES))
@@ -87,12 +85,16 @@ def load_rows(
         )
     documents = read_path(path)
     groups = _by_language(source, documents, wanted.codes) if languages else {"": documents}
-    weights = _weights(wanted, groups)
-    return pack(groups, tokenizer, source=source, samples=samples, length=length, seed=seed, weights=weights)
+    return _pack(wanted, groups, tokenizer, source=source, samples=samples, length=length, seed=seed)
 
 
 def _weights(wanted: Wanted, groups: Mapping[str, Sequence[Document]]) -> dict[str, float] | None:
     return wanted.shares(list(groups)) if wanted.unequal else None
+
+
+def _pack(wanted: Wanted, groups: Mapping[str, Sequence[Document]], tokenizer: Any, **how: Any) -> CalibrationSet:
+    """Pack groups in the shares asked for; a language that was named gets at least one token."""
+    return pack(groups, tokenizer, weights=_weights(wanted, groups), may_be_empty=not wanted.codes, **how)
 
 
 def _by_language(source: str, documents: Sequence[Document], languages: Sequence[str]) -> dict[str, list[Document]]:
@@ -128,4 +130,4 @@ def _pack_builtin(tokenizer: Any, wanted: Wanted, samples: int | None, length: i
         length = max(2, min(BUILTIN_LENGTH, usable // (samples or 1) + bos))
     if samples is None:
         samples = max(1, usable // (length - bos))
-    return pack(groups, tokenizer, source="builtin", samples=samples, length=length, seed=seed, weights=weights)
+    return _pack(wanted, groups, tokenizer, source="builtin", samples=samples, length=length, seed=seed)
