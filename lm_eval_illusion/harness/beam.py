@@ -13,8 +13,9 @@ from dataclasses import dataclass
 
 import torch
 
-from lm_eval_illusion.harness.branching import Branches, Hypothesis, Limits, in_float32, log_norms
+from lm_eval_illusion.harness.branching import Hypothesis, Limits, in_float32, log_norms
 from lm_eval_illusion.harness.generation_stop import Rule
+from lm_eval_illusion.harness.together import Moves, Search
 
 
 @dataclass(frozen=True)
@@ -39,14 +40,13 @@ class _Next:
 
 def beam_search(
     logits: torch.Tensor,
-    branches: Branches,
     *,
     width: int,
     limits: Limits,
     rule: Rule,
     answer_of: Callable[[Hypothesis], Hashable] = lambda one: one.tokens,
-) -> list[Hypothesis] | None:
-    """Return the `width` best finished hypotheses, best first.
+) -> Search[list[Hypothesis] | None]:
+    """Search for the `width` best finished hypotheses, best first.
 
     At each step the continuations of all open hypotheses are ranked by log-probability. Those among the first `width`
     that an end token, the rule or the limit ends are finished; of the others the first `width` stay open. A finished
@@ -61,7 +61,6 @@ def beam_search(
 
     Args:
         logits: (1, vocabulary), those of the first new token.
-        branches: The prompt's one row.
         width: Hypotheses kept open, and returned: fewer only where fewer answers were finished at the limit.
         limits: When a hypothesis is over.
         rule: A fresh rule; each hypothesis gets its own.
@@ -84,7 +83,7 @@ def beam_search(
         finished = list(answers.values())[:width]
         if not going or (len(finished) == width and _score(going[0]) <= finished[-1].score):
             return finished
-        logits = branches.follow([one.parent for one in going], [one.tokens[-1] for one in going])
+        logits = yield Moves([one.parent for one in going], [one.tokens[-1] for one in going])
         open_ones = going
 
 

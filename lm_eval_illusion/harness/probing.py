@@ -1,7 +1,7 @@
 """Probes that look for the answer behind the greedy one: beams, samples, the gold's ranks.
 
-Which one is meant stands in the row's `condition`. Each prompt is run once for all probes that ask it, alone, and its
-hypotheses or samples are the batch; the end is that of open answers, the first line with text.
+Which one is meant stands in the row's `condition`. Each prompt is run once for all probes that ask it, alone, and their
+hypotheses and samples together are the batch; the end is that of open answers, the first line with text.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from lm_eval_illusion.errors import IllusionError
 from lm_eval_illusion.harness import scoring
 from lm_eval_illusion.harness.answers import AnswerText
 from lm_eval_illusion.harness.beam import beam_search
-from lm_eval_illusion.harness.branching import Branches, Hypothesis, Limits, run_prompt
+from lm_eval_illusion.harness.branching import Hypothesis, Limits, run_prompt
 from lm_eval_illusion.harness.generation_cache import CannotRunError
 from lm_eval_illusion.harness.generation_head import turned_head
 from lm_eval_illusion.harness.generation_start import is_sharded
@@ -30,6 +30,7 @@ from lm_eval_illusion.harness.ranks import NO_RANKS, answer_tokens, greedy, read
 from lm_eval_illusion.harness.readout import TokenReading
 from lm_eval_illusion.harness.rope import switch_length
 from lm_eval_illusion.harness.sampling import Draws, sample
+from lm_eval_illusion.harness.together import Search, together
 from lm_eval_illusion.pairs.prompts import delimiter_of
 
 log = logging.getLogger("lm_eval.illusion")
@@ -48,9 +49,10 @@ class Opened:
     tokens: tuple[int, ...]
     logits: torch.Tensor
     """(1, vocabulary), those of the first new token."""
-    branches: Branches
-    """Its one row; a copy for each probe."""
     limits: Limits
+
+
+Answering = Search[AnswerText]
 
 
 class ProbeAnswering(HFLM):  # type: ignore[misc]  # lm_eval is untyped
@@ -76,8 +78,10 @@ class ProbeAnswering(HFLM):  # type: ignore[misc]  # lm_eval is untyped
         with tqdm(total=len(indices), desc="Running probes", disable=quiet or self.rank != 0) as bar:
             for tokens, context, limit in order:
                 members = asked[tokens, context, limit]
-                for index, answer in self._probed([requests[i].doc for i in members], tokens, context, limit):
-                    results[members[index]] = answer
+                members.sort(key=lambda i: str(requests[i].doc["condition"]))  # the order of rows is no one's choice
+                docs = [requests[i].doc for i in members]
+                for index, answer in zip(members, self._probed(docs, tokens, context, limit), strict=True):
+                    results[index] = answer
                     bar.update(1)
 
     def _check_probes(self, request: Instance) -> None:
@@ -99,9 +103,7 @@ class ProbeAnswering(HFLM):  # type: ignore[misc]  # lm_eval is untyped
             )
 
     @torch.no_grad()
-    def _probed(
-        self, docs: Sequence[Doc], tokens: tuple[int, ...], context: str, limit: int
-    ) -> list[tuple[int, AnswerText]]:
+    def _probed(self, docs: Sequence[Doc], tokens: tuple[int, ...], context: str, limit: int) -> list[AnswerText]:
         """Run one prompt, and every probe that asks it; without a cache where it cannot be taken apart by rows."""
         limits = Limits(limit, self._end_tokens)
         with turned_head(self.model), self._autocast():
@@ -111,8 +113,12 @@ class ProbeAnswering(HFLM):  # type: ignore[misc]  # lm_eval is untyped
                     logits, branches = run_prompt(
                         self.model, tokens, limit=limit, pad=self._pad, device=self.device, cached=cached
                     )
-                    opened = Opened(context, tokens, logits, branches, limits)
-                    return [(n, PROBES[doc["condition"]](self, doc, opened)) for n, doc in enumerate(docs)]
+                    opened = Opened(context, tokens, logits, limits)
+                    return together([PROBES[doc["condition"]](self, doc, opened) for doc in docs], branches)
+                except torch.OutOfMemoryError:
+                    if len(docs) == 1:
+                        raise
+                    break
                 except CannotRunError as why:
                     if not cached:
                         raise
@@ -121,6 +127,9 @@ class ProbeAnswering(HFLM):  # type: ignore[misc]  # lm_eval is untyped
                     log.warning(
                         "%s: no cache for beams, samples and ranks, each step runs the whole text: %s", name, why
                     )
+        log.warning("out of memory with %d probes of a prompt at once: one after another", len(docs))
+        torch.cuda.empty_cache()
+        return [self._probed([doc], tokens, context, limit)[0] for doc in docs]
 
     # ------------------------------------------------------------------ what the probes need
     def _line(self) -> FirstLine:
@@ -180,10 +189,9 @@ def _several(model: ProbeAnswering, found: Sequence[Hypothesis] | None, limits: 
     return AnswerText(first["text"], **told, hypotheses=hypotheses)
 
 
-def _beams(model: ProbeAnswering, doc: Doc, opened: Opened) -> AnswerText:
-    found = beam_search(
+def _beams(model: ProbeAnswering, doc: Doc, opened: Opened) -> Answering:
+    found = yield from beam_search(
         opened.logits,
-        opened.branches.copy(),
         width=int(doc["beams"]),
         limits=opened.limits,
         rule=model._line(),
@@ -192,7 +200,7 @@ def _beams(model: ProbeAnswering, doc: Doc, opened: Opened) -> AnswerText:
     return _several(model, found, opened.limits)
 
 
-def _samples(model: ProbeAnswering, doc: Doc, opened: Opened) -> AnswerText:
+def _samples(model: ProbeAnswering, doc: Doc, opened: Opened) -> Answering:
     draws = Draws(
         item_id=str(doc["item_id"]),
         samples=int(doc["samples"]),
@@ -200,13 +208,13 @@ def _samples(model: ProbeAnswering, doc: Doc, opened: Opened) -> AnswerText:
         top_p=float(doc["top_p"]),
         seed=int(doc["sample_seed"]),
     )
-    found = sample(opened.logits, opened.branches.copy(), draws, limits=opened.limits, rule=model._line())
+    found = yield from sample(opened.logits, draws, limits=opened.limits, rule=model._line())
     return _several(model, found, opened.limits)
 
 
-def _rank(model: ProbeAnswering, doc: Doc, opened: Opened) -> AnswerText:
+def _rank(model: ProbeAnswering, doc: Doc, opened: Opened) -> Answering:
     limits = opened.limits
-    answer = greedy(opened.logits, opened.branches.copy(), limits=limits, rule=model._line())
+    answer = yield from greedy(opened.logits, limits=limits, rule=model._line())
     blank = not str(model.tokenizer.decode([answer.tokens[-1]], skip_special_tokens=True)).strip()
     said = answer_tokens(answer, limits.ends, blank)
     # After a chat template's own words nothing stands between prompt and answer.
@@ -230,7 +238,7 @@ def _rank(model: ProbeAnswering, doc: Doc, opened: Opened) -> AnswerText:
     )
 
 
-PROBES: dict[str, Callable[[ProbeAnswering, Doc, Opened], AnswerText]] = {
+PROBES: dict[str, Callable[[ProbeAnswering, Doc, Opened], Answering]] = {
     "beam4": _beams,
     "beam8": _beams,
     "sample": _samples,

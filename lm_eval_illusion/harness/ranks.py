@@ -12,11 +12,12 @@ from typing import Any
 
 import torch
 
-from lm_eval_illusion.harness.branching import Branches, Limits
+from lm_eval_illusion.harness.branching import Limits
 from lm_eval_illusion.harness.generation_row import choose
 from lm_eval_illusion.harness.generation_stop import Rule
 from lm_eval_illusion.harness.head import ScoredHead
 from lm_eval_illusion.harness.readout import TokenReading, token_logprobs, token_reading
+from lm_eval_illusion.harness.together import Moves, Search
 
 NO_RANKS: dict[str, Any] = dict.fromkeys(
     (
@@ -40,12 +41,11 @@ class Greedy:
     """Whether the highest logit of a step was NaN or infinite."""
 
 
-def greedy(logits: torch.Tensor, branches: Branches, *, limits: Limits, rule: Rule) -> Greedy:
-    """Return the answer that takes the highest logit at every step.
+def greedy(logits: torch.Tensor, *, limits: Limits, rule: Rule) -> Search[Greedy]:
+    """Find the answer that takes the highest logit at every step.
 
     Args:
         logits: (1, vocabulary), those of the first new token.
-        branches: The prompt's one row.
         limits: When the answer is over.
         rule: A fresh rule.
     """
@@ -59,7 +59,7 @@ def greedy(logits: torch.Tensor, branches: Branches, *, limits: Limits, rule: Ru
         finish = limits.finish(tokens, rule)
         if finish is not None:
             return Greedy(tuple(tokens), finish, tied_steps, non_finite)
-        logits = branches.follow([0], [tokens[-1]])
+        logits = yield Moves([0], [tokens[-1]])
 
 
 def answer_tokens(answer: Greedy, ends: frozenset[int], is_blank: bool) -> tuple[int, ...]:

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 import torch
 
-from lm_eval_illusion.harness.branching import Branches, Hypothesis, Limits, in_float32, log_norms
+from lm_eval_illusion.harness.branching import Hypothesis, Limits, in_float32, log_norms
 from lm_eval_illusion.harness.generation_stop import Rule
+from lm_eval_illusion.harness.together import Moves, Search
 from lm_eval_illusion.pairs.draw import draw
 
 _FIRST_LOOK = 256
@@ -46,17 +47,14 @@ class _Open:
         self.row = 0
 
 
-def sample(
-    logits: torch.Tensor, branches: Branches, draws: Draws, *, limits: Limits, rule: Rule
-) -> list[Hypothesis] | None:
-    """Return an item's samples in the order of their numbers.
+def sample(logits: torch.Tensor, draws: Draws, *, limits: Limits, rule: Rule) -> Search[list[Hypothesis] | None]:
+    """Draw an item's samples, in the order of their numbers.
 
     Samples that have said the same so far share a row. Their log-probabilities are the model's own, before temperature
     and top-p.
 
     Args:
         logits: (1, vocabulary), those of the first new token.
-        branches: The prompt's one row.
         draws: What decides the samples.
         limits: When a sample is over.
         rule: A fresh rule; each sample gets its own.
@@ -88,7 +86,7 @@ def sample(
         places = {tokens: place for place, tokens in enumerate(parents)}
         for one in open_ones:
             one.row = places[one.tokens]
-        logits = branches.follow(list(parents.values()), [tokens[-1] for tokens in parents])
+        logits = yield Moves(list(parents.values()), [tokens[-1] for tokens in parents])
 
 
 @dataclass(frozen=True)

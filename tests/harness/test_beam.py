@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from lm_eval_illusion.harness.beam import beam_search, highest
 from lm_eval_illusion.harness.branching import Hypothesis, Limits, run_prompt
+from lm_eval_illusion.harness.together import together
 from tests import families
 from tests.harness.probes import At, Deep, Never, Table
 
@@ -19,7 +20,8 @@ FAMILIES = ["llama", "qwen3_hybrid", "gemma3", "phi3", "gpt2", "opt", "mixtral",
 
 def search(first, branches, width=2, most=5, ends=(), rule=None):
     limits = Limits(most, frozenset(ends))
-    return beam_search(torch.as_tensor(first), branches, width=width, limits=limits, rule=rule or Never())
+    found = beam_search(torch.as_tensor(first), width=width, limits=limits, rule=rule or Never())
+    return together([found], branches)[0]
 
 
 # ------------------------------------------------------------------ transformers' own
@@ -201,9 +203,10 @@ def test_of_one_answer_that_ends_in_several_ways_the_best_is_kept_and_leaves_roo
     first, how = [logs(0, 0.7, 0.3, 0, 0)], {"width": 2, "most": 4, "ends": {3, 4}}
     assert [one.tokens for one in search(first, table, **how)] == [(1, 3), (1, 4)]
     limits = Limits(4, frozenset({3, 4}))
-    found = beam_search(
-        torch.tensor(first), table, width=2, limits=limits, rule=Never(), answer_of=lambda one: one.tokens[:-1]
+    asked = beam_search(
+        torch.tensor(first), width=2, limits=limits, rule=Never(), answer_of=lambda one: one.tokens[:-1]
     )
+    (found,) = together([asked], table)
     assert [one.tokens for one in found] == [(1, 3), (1, 2, 3)]
 
 

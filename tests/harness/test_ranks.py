@@ -11,6 +11,7 @@ from lm_eval_illusion.harness.answering import GreedyAnswering
 from lm_eval_illusion.harness.branching import Limits
 from lm_eval_illusion.harness.ranks import Greedy, answer_tokens, greedy, read_ranks
 from lm_eval_illusion.harness.readout import TokenReading, token_reading
+from lm_eval_illusion.harness.together import together
 from tests.harness.conftest import answer_requests
 from tests.harness.probes import At, Never, Table, nan_model, probe_doc, probe_request, pruned, told
 
@@ -80,12 +81,13 @@ def test_the_greedy_answer_counts_ties_and_ends_by_rule_end_token_or_limit():
     first = torch.tensor([[0.0, 4.0, 0.0, 0.0]])
 
     def answered(rule, ends=(), most=4):
-        return greedy(first, table, limits=Limits(most, frozenset(ends)), rule=rule)
+        return together([greedy(first, limits=Limits(most, frozenset(ends)), rule=rule)], table)[0]
 
     assert answered(Never()) == Greedy((1, 2, 1, 2), "length", 2, False)
     assert answered(At(2)) == Greedy((1, 2), "stop", 1, False)
     assert answered(Never(), ends={1}) == Greedy((1,), "stop", 0, False)
-    assert greedy(torch.tensor([[NAN, 1.0]]), table, limits=Limits(1, frozenset()), rule=Never()).non_finite
+    broken = greedy(torch.tensor([[NAN, 1.0]]), limits=Limits(1, frozenset()), rule=Never())
+    assert together([broken], table)[0].non_finite
 
 
 # ------------------------------------------------------------------ models

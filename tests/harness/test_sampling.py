@@ -11,6 +11,7 @@ from scipy import stats
 
 from lm_eval_illusion.harness.branching import Limits, run_prompt
 from lm_eval_illusion.harness.sampling import Draws, nucleus, sample
+from lm_eval_illusion.harness.together import together
 from tests import families
 from tests.harness.probes import At, Deep, Never, Table
 
@@ -23,7 +24,8 @@ def draws(samples=8, temperature=1.0, top_p=1.0, seed=0, item_id="hand/en/0"):
 
 
 def drawn(first, branches, asked, most=1, ends=(), rule=None):
-    return sample(torch.as_tensor(first), branches, asked, limits=Limits(most, frozenset(ends)), rule=rule or Never())
+    found = sample(torch.as_tensor(first), asked, limits=Limits(most, frozenset(ends)), rule=rule or Never())
+    return together([found], branches)[0]
 
 
 # ------------------------------------------------------------------ the distribution
