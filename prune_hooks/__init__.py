@@ -18,6 +18,7 @@ from prune_hooks.spec import PruneSpec
 
 if TYPE_CHECKING:
     from prune_hooks.api import prune
+    from prune_hooks.mask_files import put_mask, save_mask
     from prune_hooks.receipt import Receipt
     from prune_hooks.registry import get_method, method_names, register_method
 
@@ -31,7 +32,9 @@ __all__ = [
     "get_method",
     "method_names",
     "prune",
+    "put_mask",
     "register_method",
+    "save_mask",
 ]
 
 _LAZY = {
@@ -39,6 +42,8 @@ _LAZY = {
     "get_method": "prune_hooks.registry",
     "method_names": "prune_hooks.registry",
     "prune": "prune_hooks.api",
+    "put_mask": "prune_hooks.mask_files",
+    "save_mask": "prune_hooks.mask_files",
     "register_method": "prune_hooks.registry",
 }
 

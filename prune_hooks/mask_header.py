@@ -52,12 +52,13 @@ def read_header(path: Path) -> MaskHeader:
             length = int.from_bytes(file.read(8), "little")
             head = json.loads(file.read(length)) if 0 < length < _MOST else {}
         values = head["__metadata__"]
-        if values["kind"] != KIND:
-            raise PruneError(f"mask {path} is of the kind {values['kind']!r}: expected {KIND!r}; write it anew")
-        shapes = {name: (int(rows), int(columns)) for name, (rows, columns) in json.loads(values["shapes"]).items()}
-        header = MaskHeader(shapes, int(values["removed"]), values["digest"], json.loads(values["spec"]))
-        if not 0 <= header.removed < sum(rows * columns for rows, columns in shapes.values()):
-            raise ValueError(f"{header.removed} removed")
-        return header
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        kind = values["kind"]
+    except (ValueError, KeyError, TypeError) as error:
         raise PruneError(f"mask {path} is no mask file ({type(error).__name__}): {mend}") from error
+    if kind != KIND:
+        raise PruneError(f"mask {path} is of the kind {kind!r}: expected {KIND!r}; write it anew")
+    try:
+        shapes = {name: (int(rows), int(columns)) for name, (rows, columns) in json.loads(values["shapes"]).items()}
+        return MaskHeader(shapes, int(values["removed"]), values["digest"], json.loads(values["spec"]))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise PruneError(f"mask {path} has a damaged header ({type(error).__name__}): {mend}") from error
