@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import nn
 
-from prune_hooks import PruneError
+from prune_hooks import PruneError, PruneSpec, prune
 from prune_hooks.targets import Targets, find_targets
-from tests.families import FAMILIES, build
+from tests.families import PRUNED, build
 
 # matrices a model must offer: blocks x logical matrices a block
 EXPECTED = {
@@ -21,12 +21,18 @@ EXPECTED = {
     "mixtral": 3 * (4 + 4 * 3),  # attention, and gate, up, down of four experts
     "qwen3_moe": 7 + 2 * (4 + 4 * 3),  # the first block is dense
     "t5": 3 * (4 + 3) + 3 * (4 + 4 + 3),  # encoder; decoder with cross-attention
+    "mt5": 3 * (4 + 3) + 3 * (4 + 4 + 3),
+    "gpt_neox": 3 * 4,  # query_key_value, dense, and two of the MLP
+    "falcon": 3 * 4,
+    "bloom": 3 * 4,
+    # Linear attention has two projections in and one out; the last block four experts and a shared one.
+    "qwen3_next": 2 * 3 + 4 + 2 * 3 + 5 * 3,
 }
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", PRUNED)
 def test_every_matrix_in_the_blocks_is_reached_once(family: str) -> None:
-    model = FAMILIES[family]()
+    model = PRUNED[family]()
     targets = find_targets(model)
     weights = targets.weights()
     assert len(weights) == EXPECTED[family]
@@ -42,23 +48,23 @@ def test_every_matrix_in_the_blocks_is_reached_once(family: str) -> None:
     assert all(parameter.max() <= 1 for parameter in model.parameters())
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", PRUNED)
 def test_embeddings_norms_and_head_are_never_targets(family: str) -> None:
-    model = FAMILIES[family]()
+    model = PRUNED[family]()
     parameters = {id(weight.parameter) for weight in find_targets(model).weights()}
     outside: list[Any] = [model.get_input_embeddings(), model.get_output_embeddings()]
     outside += [module for module in model.modules() if isinstance(module, nn.Embedding) or "Norm" in str(type(module))]
     assert not parameters & {id(p) for module in outside for p in module.parameters()}
 
 
-def test_coverage_is_whole_but_for_routers() -> None:
-    for family in FAMILIES:
-        targets = find_targets(FAMILIES[family]())
-        if "mix" in family or "moe" in family:
-            assert all(name.endswith("mlp.gate.weight") for name in targets.unreached)
-            assert 0.99 < targets.coverage < 1
-        else:
-            assert (targets.coverage, targets.unreached) == (1.0, {})
+@pytest.mark.parametrize("family", PRUNED)
+def test_coverage_is_whole_but_for_routers_and_filters(family: str) -> None:
+    targets = find_targets(PRUNED[family]())
+    targets.require_reached()
+    dense = ("mlp.gate.weight", "mlp.shared_expert_gate.weight", "linear_attn.conv1d.weight")
+    assert all(name.endswith(dense) for name in targets.unreached)
+    assert (targets.coverage < 1) == (family in ("mixtral", "qwen3_moe", "qwen3_next"))
+    assert targets.coverage > 0.98
 
 
 def test_conv1d_is_read_as_output_by_input_and_split_in_thirds() -> None:
@@ -91,6 +97,21 @@ def test_a_layer_of_unknown_kind_lowers_the_coverage() -> None:
     assert targets.unreached == {"model.layers.0.extra.weight": 96}
     reached = sum(weight.matrix().numel() for weight in targets.weights())
     assert targets.coverage == reached / (reached + 96)
+    message = (
+        r"^model\.layers\.0\.extra\.weight \(1 parameters\) are in layers of a kind that is not known: expected Linear"
+    )
+    with pytest.raises(PruneError, match=message):
+        prune(model, None, PruneSpec(method="magnitude"))
+    assert int((model.model.layers[1].mlp.up_proj.weight == 0).sum()) == 0
+
+
+def test_filters_that_keep_channels_apart_stay_dense() -> None:
+    model = build("llama")
+    model.model.layers[0].mixer = nn.Conv1d(8, 8, 3, groups=8)
+    model.model.layers[0].mixer.A_log = nn.Parameter(torch.zeros(8, 4))
+    targets = find_targets(model)
+    targets.require_reached()
+    assert targets.unreached == {"model.layers.0.mixer.weight": 24, "model.layers.0.mixer.A_log": 32}
 
 
 def test_blocks_of_an_image_tower_are_left_alone() -> None:
