@@ -57,7 +57,8 @@ class PruneSpec:
     allocation: str = "uniform"
     """Rule that spreads the sparsity over the blocks."""
     calibration: Any = "builtin"
-    """"builtin", "c4", "mc4", a path (text, JSONL, folder), or token rows (n, length): int64 tensor or lists."""
+    """"builtin", "c4", "mc4", a path (text, JSONL, folder), token rows (n, length): int64 tensor or lists, or rows that
+    know their languages: what `prune_hooks.calibration` makes."""
     calibration_languages: tuple[str, ...] = ()
     """Languages of the calibration text, in equal shares of tokens unless weights are given: `shares` says how. Empty:
     all that the source has."""
@@ -232,6 +233,8 @@ def _calibration(value: object) -> Any:
         return value
     if hasattr(value, "shape") and len(value.shape) == 2 and 0 not in value.shape:
         return value
+    if hasattr(value, "rows") and hasattr(value, "labels"):
+        return value
     if isinstance(value, Sequence) and not isinstance(value, str) and value:
         lengths = {len(row) if isinstance(row, Sequence) else 0 for row in value}
         if len(lengths) == 1 and 0 not in lengths:
@@ -243,6 +246,10 @@ def _calibration(value: object) -> Any:
 
 
 def _describe_rows(rows: Any) -> dict[str, Any]:
+    if hasattr(rows, "labels"):
+        named = [list(rows.languages), None if rows.labels is None else rows.labels.tolist()]
+        labels = hashlib.sha256(json.dumps(named).encode()).hexdigest()
+        return {**_describe_rows(rows.rows), "labels_sha256": labels}
     plain = rows.tolist() if hasattr(rows, "tolist") else [list(row) for row in rows]
     digest = hashlib.sha256(json.dumps(plain).encode()).hexdigest()
     return {"rows": len(plain), "length": len(plain[0]), "sha256": digest}

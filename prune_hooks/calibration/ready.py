@@ -1,8 +1,9 @@
-"""Calibration from token rows that the caller has made."""
+"""Calibration from token rows that the caller has made, with or without their languages."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -11,8 +12,37 @@ from prune_hooks.calibration.packing import CalibrationSet, rows_digest
 from prune_hooks.errors import PruneError
 
 
+def label_rows(rows: torch.Tensor | Sequence[Sequence[int]], languages: Sequence[str]) -> CalibrationSet:
+    """Return token rows (n, length) that know their languages, to be passed as `calibration`.
+
+    Args:
+        rows: as for `PruneSpec.calibration`.
+        languages: the code of each row.
+
+    Raises:
+        PruneError: if there is not one code for each row.
+    """
+    table = _as_tensor(rows)
+    if len(languages) != table.shape[0]:
+        raise PruneError(f"{len(languages)} languages for {table.shape[0]} calibration rows: give one for each")
+    known = tuple(sorted(set(languages)))
+    labels = torch.tensor([known.index(code) for code in languages])[:, None].expand(table.shape).contiguous()
+    return _counted(CalibrationSet(table, "token rows", "", {}, [], (), known, labels))
+
+
+def _counted(given: CalibrationSet) -> CalibrationSet:
+    """Return a set whose digest and counts are those of its rows."""
+    assert given.labels is not None
+    counts = {code: int((given.labels == place).sum()) for place, code in enumerate(given.languages)}
+    return replace(given, digest=rows_digest(given.rows), tokens_per_language=counts)
+
+
 def ready_rows(
-    given: torch.Tensor | Sequence[Sequence[int]], tokenizer: Any, *, samples: int | None, length: int | None
+    given: CalibrationSet | torch.Tensor | Sequence[Sequence[int]],
+    tokenizer: Any,
+    *,
+    samples: int | None,
+    length: int | None,
 ) -> CalibrationSet:
     """Check token rows (n, length) and take the first `samples` of them, as they are (no BOS is added).
 
@@ -20,7 +50,7 @@ def ready_rows(
         PruneError: no rows, unequal lengths, ids that are not integers or outside the vocabulary, or other counts
             than `samples` and `length` ask for.
     """
-    rows = _as_tensor(given)
+    rows = _as_tensor(given.rows if isinstance(given, CalibrationSet) else given)
     count, width = rows.shape
     if length is not None and length != width:
         raise PruneError(f"calibration rows have {width} tokens, calibration_length is {length}: set it to {width}")
@@ -34,6 +64,9 @@ def ready_rows(
             "make the rows with the model's own tokenizer"
         )
     rows = rows[:samples].contiguous().clone()
+    if isinstance(given, CalibrationSet) and given.labels is not None:
+        whole = replace(given, rows=rows, labels=given.labels[:samples])
+        return whole if rows.shape[0] == count else _counted(whole)
     return CalibrationSet(rows, "token rows", rows_digest(rows), {"und": rows.numel()}, [])
 
 

@@ -32,7 +32,7 @@ CHARACTERS_PER_TOKEN = 12
 
 
 def load_rows(
-    calibration: str | os.PathLike[str] | torch.Tensor | Sequence[Sequence[int]],
+    calibration: str | os.PathLike[str] | CalibrationSet | torch.Tensor | Sequence[Sequence[int]],
     tokenizer: Any,
     *,
     languages: tuple[str, ...] = (),
@@ -43,7 +43,8 @@ def load_rows(
     """Make calibration rows; the same arguments and texts always give the same rows.
 
     Args:
-        calibration: "builtin", "c4", "mc4", a path to text (see `local.read_path`) or ready token rows (n, length).
+        calibration: "builtin", "c4", "mc4", a path to text (see `local.read_path`), ready token rows (n, length), or a
+            set that was made before.
         tokenizer: the model's own tokenizer; None is allowed with token rows.
         languages: codes that share the tokens equally, or as `shares` spells other shares; empty means all of the
             built-in text in equal shares, all text of a path as it comes, and English for c4.

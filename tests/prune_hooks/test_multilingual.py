@@ -6,7 +6,7 @@ import torch
 from prune_hooks import PruneError, PruneSpec, prune, registry
 from prune_hooks.batches import make_batches, make_labels
 from prune_hooks.by_language import ByLanguage
-from prune_hooks.calibration import load_rows
+from prune_hooks.calibration import label_rows, load_rows
 from prune_hooks.registry import Outcome, register_method
 from prune_hooks.scores import mwanda_score, wanda_score
 from prune_hooks.statistics import Needs, Statistics
@@ -292,3 +292,43 @@ def test_every_family_is_counted_by_language(family, seen):
     prune(build(family), TOKENIZER, spec, progress=False, batch_rows=3)
     shared = [statistics.languages for name, statistics in seen.items() if "expert" not in name]
     assert all(0 < one.weights().max() < 1 for one in shared)
+
+
+# --- rows that know their languages
+
+
+def test_rows_may_be_given_with_their_languages():
+    rows, codes = token_rows(rows=4), ("sw", "en", "sw", "en")
+    made = label_rows(rows, codes)
+    assert (made.languages, made.labels[:, 0].tolist()) == (("en", "sw"), [1, 0, 1, 0])
+    model, plain, other = build("llama"), build("llama"), build("llama")
+    receipt = prune(model, None, PruneSpec(method="mwanda", calibration=made), progress=False)
+    assert receipt.calibration["tokens_per_language"] == {"en": 48, "sw": 48}
+    without = prune(plain, None, PruneSpec(method="mwanda", calibration=rows), progress=False)
+    assert receipt.weights_sha256 != without.weights_sha256
+    assert receipt.calibration["digest"] == without.calibration["digest"]
+    swapped = PruneSpec(method="mwanda", calibration=label_rows(rows, ("en", "en", "sw", "sw")))
+    assert prune(other, None, swapped, progress=False).weights_sha256 != receipt.weights_sha256
+    first = PruneSpec(method="mwanda", calibration=made, calibration_samples=2)
+    assert prune(build("llama"), None, first, progress=False).calibration["tokens_per_language"] == {"en": 24, "sw": 24}
+
+
+def test_a_spec_with_labelled_rows_is_told_apart_by_rows_and_labels():
+    rows = token_rows(rows=2)
+    specs = [PruneSpec(calibration=label_rows(rows, codes)) for codes in (("en", "sw"), ("sw", "en"))]
+    specs += [PruneSpec(calibration=rows), PruneSpec(calibration=label_rows(token_rows(rows=2, seed=1), ("en", "sw")))]
+    assert len({spec.digest() for spec in specs}) == 4
+    assert specs[0] == PruneSpec(calibration=label_rows(rows, ("en", "sw")))
+
+
+def test_a_set_that_was_loaded_is_used_again_as_it_is():
+    made = load_rows("builtin", TOKENIZER, languages=("en", "sw"), samples=3, length=24)
+    _, again = pruned(calibration=made, calibration_languages=(), calibration_samples=None, calibration_length=None)
+    _, first = pruned(calibration_languages=("en", "sw"), calibration_samples=3)
+    assert again.weights_sha256 == first.weights_sha256
+    assert again.calibration["digest"] == first.calibration["digest"]
+
+
+def test_labels_that_do_not_fit_the_rows_are_refused():
+    with pytest.raises(PruneError, match=r"3 languages for 2 calibration rows: give one for each"):
+        label_rows(token_rows(rows=2), ("en", "sw", "ru"))
