@@ -9,7 +9,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
-from prune_hooks import PruneSpec, prune, sequential
+from prune_hooks import PruneSpec, counting, prune
 from prune_hooks.statistics import Statistics
 from prune_hooks.walk import Step
 from tests.families import BOS, EOS, PAD, VOCAB, token_rows
@@ -129,7 +129,7 @@ def test_statistics_of_one_block_are_alive_at_once(
             alive.add(self)
             crowds.append({statistics.name.split(".")[2] for statistics in alive})
 
-    monkeypatch.setattr(sequential, "Statistics", Counted)
+    monkeypatch.setattr(counting, "Statistics", Counted)
     spec = PruneSpec(method="sparsegpt", sequential=order, calibration=token_rows(ROWS, LENGTH))
     prune(_model(6), None, spec, progress=False, batch_rows=batch_rows)
     assert len(crowds) == 6 * 4  # q, k, v share one; o; gate and up share one; down

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from prune_hooks import PruneError, PruneSpec, prune, sequential
+from prune_hooks import PruneError, PruneSpec, counting, prune
 from prune_hooks.statistics import Statistics
 from prune_hooks.targets import find_targets
 from tests.families import FAMILIES, build, token_rows
@@ -57,7 +57,7 @@ def test_later_weights_see_the_pruned_ones_in_a_bfloat16_forward(
             super().__init__(*args)
             seen[self.name] = self
 
-    monkeypatch.setattr(sequential, "Statistics", Noted)
+    monkeypatch.setattr(counting, "Statistics", Noted)
     prune(model, None, replace(NARROW, sparsity=0.9), progress=False, batch_rows=batch_rows)
     taken: list[torch.Tensor] = []
     model.model.layers[2].mlp.down_proj.register_forward_pre_hook(lambda _, args: taken.append(args[0]))

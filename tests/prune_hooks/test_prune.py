@@ -47,7 +47,7 @@ def test_patterns_hold_along_the_input_dimension(family: str, method: str) -> No
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_sparsity_zero_and_method_none_leave_every_bit(family: str) -> None:
-    for method in method_names():
+    for method in set(method_names()) - {"mask"}:  # whose sparsity is its file's
         model = build(family)
         before = _state(model)
         sparsity = 0.5 if method == "none" else 0.0
