@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -79,7 +80,8 @@ def prune(
         _require_no_mask(spec)
         with torch.no_grad(), _settled(model):
             return prune_structured(model, tokenizer, spec, method, _without_labels(load), progress, batch_rows)
-    if spec.save_mask:
+    saves = bool(spec.save_mask) and os.environ.get("RANK", "0") == "0"  # of several processes the first
+    if saves:
         require_free(Path(spec.save_mask))
     targets = find_targets(model)
     targets.require_reached()
@@ -130,7 +132,7 @@ def prune(
             after = count_zeros(targets.opened())
             whole = whole_model_sparsity(model)
             digest = hash_weights(targets.opened())
-            saved = save_mask(model, spec.save_mask, spec.to_dict()) if spec.save_mask else None
+            saved = save_mask(model, spec.save_mask, spec.to_dict()) if saves else None
     records = _records(weights, before, after, done)
     size = sum(weight.matrix().numel() for weight in weights)
     return Receipt(

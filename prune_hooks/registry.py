@@ -133,7 +133,7 @@ class Allocation:
             made = self.rule(targets, sparsity, values, look)
         else:
             made = self.rule(targets, sparsity, values) if self.options else self.rule(targets, sparsity)
-        return made if isinstance(made, Allotment) else Allotment(list(made))
+        return made if isinstance(made, Allotment) else Allotment([float(share) for share in made])
 
 
 FILE = "file"

@@ -2,7 +2,8 @@
 
 en+sw            equal shares of tokens
 en:2+sw:1        shares by weight; a code without one weighs 1
-mbs+en+sw        shares in proportion to the language's tokens in mC4 (Kurz et al., TACL 2026, call it MBS)
+mbs+en+sw        shares in proportion to the language's tokens in mC4, as a stand-in for the model's own pre-training
+                 text (the idea of Multilingual Brain Surgeon, Zeng et al. 2024)
 mbs:FILE+en+sw   the same by a table of one's own: JSON or YAML, language: tokens or share
 mbs              so for every language that the text has; a share of less than one token is none
 """

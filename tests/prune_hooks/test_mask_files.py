@@ -80,6 +80,15 @@ def test_saving_changes_nothing_else(tmp_path):
     assert "saved_mask" not in without.to_dict()
 
 
+def test_of_several_processes_the_first_writes(tmp_path, monkeypatch):
+    monkeypatch.setenv("RANK", "1")
+    _, receipt = pruned(tmp_path)
+    assert receipt.saved_mask is None
+    assert not (tmp_path / "mask.safetensors").exists()
+    monkeypatch.setenv("RANK", "0")
+    assert pruned(tmp_path)[1].saved_mask is not None
+
+
 def test_the_digest_of_a_spec_names_its_mask(tmp_path):
     pruned(tmp_path)
     spec = PruneSpec(method="mask", mask=tmp_path / "mask.safetensors")
