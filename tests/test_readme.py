@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from lm_eval_illusion.pairs.sources import load_questions
 from tests import families
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -36,6 +37,11 @@ def workplace(tmp_path_factory):
         sweep = sweep.replace(asked, here)
     sweep = sweep.replace("items: 200", "items: 1") + "calibration_samples: 2\ncalibration_length: 64\n"
     (folder / "SWEEP.yaml").write_text(sweep)
+    own = [
+        {"id": q.source_id, "passage": q.passage, "question": q.question, "answers": list(q.answers)}
+        for q in load_questions("illusion_mini", "sw")
+    ]
+    (folder / "QUESTIONS.jsonl").write_text("".join(json.dumps(row) + "\n" for row in own))
     return folder
 
 

@@ -6,6 +6,7 @@ Only the two layers that ordinary transformers grow are handled (full and slidin
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import Any
 
@@ -53,6 +54,27 @@ def keep_rows(cache: Any, rows: torch.Tensor) -> None:
         rows: Row numbers, int64 (rows,).
     """
     cache.reorder_cache(rows)
+
+
+def branched(cache: Any, rows: torch.Tensor) -> Any:
+    """Return a cache whose rows are copies of these; the one given stays as it is.
+
+    Only what the new rows need is copied where layers keep keys and values alone; any other cache is copied whole.
+
+    Args:
+        cache: A decoder's cache.
+        rows: Row numbers, int64 (new rows,).
+    """
+    plain = type(cache) is DynamicCache and all(
+        type(layer) in (DynamicLayer, DynamicSlidingWindowLayer) for layer in cache.layers
+    )
+    if plain and not getattr(cache, "offloading", False):
+        twin = copy.copy(cache)
+        twin.layers = [copy.copy(layer) for layer in cache.layers]
+    else:
+        twin = copy.deepcopy(cache)
+    twin.reorder_cache(rows)
+    return twin
 
 
 def drop_columns(cache: Any, count: int) -> None:

@@ -7,7 +7,6 @@ that are scored are float32 in every dtype. In float32 the numbers are those of 
 
 from __future__ import annotations
 
-import copy
 import inspect
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from typing import Any
 
 import torch
 
+from lm_eval_illusion.harness.generation_cache import branched
 from lm_eval_illusion.harness.head import ScoredHead
 from lm_eval_illusion.harness.readout import token_logprobs
 from lm_eval_illusion.harness.scoring_row import Row, Scored
@@ -123,9 +123,12 @@ def _score_causal(model: Any, prompts: Sequence[Prompt], rows: Sequence[Row], pa
     held = getattr(out, cache_name)
     chunks = list(chunked(long, 1, vocabulary, _bytes_of(held) // len(prompts)))
     for number, chunk in enumerate(chunks):
-        cache = held if number == len(chunks) - 1 else copy.deepcopy(held)
         owner = torch.tensor([row.prompt for row in chunk], device=device)
-        cache.reorder_cache(owner)
+        if number < len(chunks) - 1:
+            cache = branched(held, owner)
+        else:
+            cache = held
+            cache.reorder_cache(owner)
         tokens, token_mask = _padded([row.tokens[:-1] for row in chunk], pad, "right", device)
         steps = torch.arange(tokens.shape[1], device=device)
         positions = {"position_ids": lengths[owner, None] + steps[None]} if takes_positions else {}

@@ -188,3 +188,23 @@ def test_like_lengths_stay_together():
     rows = [scoring.Row(0, n, (1,) * length, None) for n, length in enumerate([3, 40, 3, 41, 2])]
     chunks = scoring.chunked(rows, 1, 10, 1)
     assert [[len(row.tokens) for row in chunk] for chunk in chunks] == [[41, 40], [3, 3, 2]]
+
+
+@pytest.mark.parametrize("family", ["llama", "gemma3", "qwen3_hybrid"])
+def test_branched_rows_leave_the_cache_they_come_from_as_it_was(family):
+    from lm_eval_illusion.harness.generation_cache import branched
+
+    model = families.build(family).eval()
+    ids = torch.arange(2, 42).reshape(2, 20)
+    with torch.no_grad():
+        held = model(input_ids=ids, use_cache=True).past_key_values
+    before = [(layer.keys.clone(), layer.values.clone()) for layer in held.layers]
+    twin = branched(held, torch.tensor([1, 1, 0]))
+    with torch.no_grad():
+        model(input_ids=torch.tensor([[5], [6], [7]]), past_key_values=twin, use_cache=True)
+    for layer, other, (keys, values) in zip(held.layers, twin.layers, before, strict=True):
+        assert torch.equal(layer.keys, keys)
+        assert torch.equal(layer.values, values)
+        assert layer.get_seq_length() == 20
+        assert other.get_seq_length() == 21
+        assert len(other.keys) == 3
