@@ -18,7 +18,7 @@ from lm_eval_illusion.harness.answering import GreedyAnswering
 from lm_eval_illusion.harness.scored_requests import PrefillScoring
 from lm_eval_illusion.harness.sweep import resident
 from prune_hooks import PruneSpec, Receipt, prune
-from prune_hooks.registry import get_allocation, get_method
+from prune_hooks.api import check_spec
 
 log = logging.getLogger("lm_eval.illusion")  # below the harness's own logger: the only one it shows
 
@@ -40,8 +40,7 @@ class PrunedHFLM(PrefillScoring, GreedyAnswering):
 
     def __init__(self, pretrained: Any = None, **kwargs: Any) -> None:
         self.spec, rest = PruneSpec.from_model_args(kwargs)
-        get_method(self.spec.method)
-        get_allocation(self.spec.allocation)
+        check_spec(self.spec)
         options.check_known(rest, PruneSpec.option_names())
         if pretrained is None:
             pretrained = self._demo()

@@ -74,12 +74,11 @@ class PlannedRun:
         """
         from lm_eval_illusion.harness.options import check_known
         from prune_hooks import PruneSpec
-        from prune_hooks.registry import get_allocation, get_method
+        from prune_hooks.api import check_spec
 
         halves = names.with_all_halves(self.tasks)
         spec, rest = PruneSpec.from_model_args(self.model_args)
-        get_method(spec.method)
-        get_allocation(spec.allocation)
+        check_spec(spec)
         check_known(rest, PruneSpec.option_names())
         launch.check_data_of(halves, self.data)
 
@@ -115,7 +114,10 @@ class PlannedRun:
 
     def made_from(self) -> dict[str, Any]:
         """Return everything a finished run was made from: the options, the code's version and the files they name."""
-        named = [self.pretrained, self.model_args.get("calibration"), self.data]
+        args = self.model_args
+        named = [self.pretrained, args.get("calibration"), self.data, args.get("mask")]
+        named += [_after(args.get("allocation"), "file:"), _option(args.get("allocation_options"), "path")]
+        named += [_after(part, "mbs:") for part in str(args.get("calibration_languages") or "").split("+")]
         if self.feeding is not None:
             named += [self.feeding.answers, *self.feeding.failures]
         files = {str(path): fingerprints(Path(str(path))) for path in named if path is not None}
@@ -123,3 +125,16 @@ class PlannedRun:
         if self.feeding is None:
             del words["feeding"]
         return words
+
+
+def _after(value: Any, prefix: str) -> str | None:
+    """Return what follows a prefix, None where the value does not begin with it."""
+    return value.removeprefix(prefix) if isinstance(value, str) and value.startswith(prefix) else None
+
+
+def _option(options: Any, name: str) -> str | None:
+    """Return one of `name:value+name:value`, or of a mapping."""
+    if isinstance(options, dict):
+        return str(options[name]) if name in options else None
+    parts = str(options or "").split("+")
+    return next((found for part in parts if (found := _after(part, f"{name}:")) is not None), None)

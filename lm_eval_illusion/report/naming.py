@@ -40,6 +40,10 @@ def settings_of(spec: Mapping[str, object], calibration: Mapping[str, object]) -
     rows, length = calibration.get("rows"), calibration.get("length")
     languages = spec.get("calibration_languages")
     found = {"allocation": spec.get("allocation"), "order": spec.get("sequential")}
+    for name, key in (("options", "method_options"), ("allocation options", "allocation_options")):
+        options = spec.get(key)
+        if isinstance(options, dict):
+            found[name] = " ".join(f"{option}:{value}" for option, value in options.items())
     if calibration:
         found |= {
             "calibration": calibration.get("source"),

@@ -1,6 +1,7 @@
 """SWEEP.yaml: which points it means, and the one line that says what is wrong with it, before anything is run."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,60 @@ def test_the_prompt_is_decided_once_for_all_points_of_a_model(plan, tmp_path):
     assert {(p.run.num_fewshot, p.run.chat_template) for p in sweep.points} == {(0, True)}
 
 
+def test_options_of_methods_and_rules_reach_their_points_alone(plan):
+    sweep = plan(
+        methods=["magnitude", "dsnot"],
+        allocations=["uniform", "owl"],
+        patterns=["unstructured", "2:4"],
+        method_options={"dsnot": {"cycles": 7, "start": "magnitude"}},
+        allocation_options={"owl": {"lambda": 0.1}},
+        calibration_samples=4,
+        seeds=[0, 3],
+    )
+    points = {point.name: point.run.model_args for point in sweep.points}
+    assert sorted(points) == [
+        "dense",
+        *("dsnot-0.5", "dsnot-0.5-owl", "dsnot-0.5-owl-seed3", "dsnot-0.5-seed3", "dsnot-2of4", "dsnot-2of4-seed3"),
+        *("magnitude-0.5", "magnitude-0.5-owl", "magnitude-0.5-owl-seed3", "magnitude-2of4"),
+    ]
+    text = {"calibration_samples": 4}
+    owl = {"allocation": "owl", "allocation_options": "lambda:0.1", **text}
+    assert points["magnitude-0.5"] == {"method": "magnitude", "sparsity": 0.5}
+    assert points["magnitude-0.5-owl"] == {"method": "magnitude", "sparsity": 0.5, **owl}  # the rule is calibrated
+    dsnot = {"method": "dsnot", "sparsity": 0.5, "method_options": "cycles:7+start:magnitude"}
+    assert points["dsnot-0.5"] == {**dsnot, **text}
+    assert points["dsnot-0.5-owl-seed3"] == {**dsnot, **owl, "prune_seed": 3}
+
+
+def test_a_mask_is_one_point(plan, tmp_path):
+    from prune_hooks import PruneSpec, prune
+
+    file = tmp_path / "found.safetensors"
+    spec = PruneSpec(method="magnitude", sparsity=0.5, save_mask=str(file))
+    prune(families.build("llama"), None, spec, progress=False)
+    sweep = plan(methods=["wanda", "mask"], sparsities=[0.4, 0.5], allocations=["uniform", "owl"], mask=str(file))
+    assert [p.name for p in sweep.points if p.method == "mask"] == ["mask"]
+    (run,) = [p.run for p in sweep.points if p.method == "mask"]
+    assert run.model_args == {"method": "mask", "mask": str(file)}
+    before = run.made_from()["files"]
+    assert str(file) in before
+    file.write_bytes(file.read_bytes() + b" ")
+    assert run.made_from()["files"] != before
+
+
+def test_files_that_options_name_are_part_of_what_a_run_was_made_from(plan, tmp_path):
+    for name in ("table.json", "shares.json", "owl.json"):
+        (tmp_path / name).write_text("{}")
+    run = plan(methods=["magnitude"]).points[1].run
+    named = {
+        "allocation": f"file:{tmp_path}/table.json",
+        "calibration_languages": f"mbs:{tmp_path}/shares.json+en",
+        "allocation_options": f"x:1+path:{tmp_path}/owl.json",
+    }
+    files = replace(run, model_args={**run.model_args, **named}).made_from()["files"]
+    assert {Path(path).name for path in files} >= {"table.json", "shares.json", "owl.json"}
+
+
 def test_a_rule_of_ones_own_is_in_the_name(plan, monkeypatch):
     monkeypatch.setitem(sys.modules, "my_rules", type(sys)("my_rules"))
     sys.modules["my_rules"].rising = lambda targets, sparsity: [sparsity] * len(targets.blocks)
@@ -93,6 +148,13 @@ WRONG = {
     "text for a number": ({"sparsities": ["0.5"]}, r"sparsities\.0: input should be a valid number, found '0\.5'"),
     "no list": ({"methods": "wanda"}, r"methods: input should be a valid list, found 'wanda'"),
     "pattern": ({"patterns": ["4:2"]}, r"pattern '4:2' keeps 4 of 2"),
+    "options of another method": (
+        {"method_options": {"alps": {}}},
+        r"method_options: alps is not asked",
+    ),
+    "unknown option": ({"method_options": {"wanda": {"a": 1}}}, r"method 'wanda' has no option 'a'"),
+    "mask without a file": ({"methods": ["mask"]}, r"a file and the method mask go together"),
+    "pattern under a rule": ({"patterns": ["2:4"], "allocations": ["owl"]}, r"n:m patterns go with uniform alone"),
     "unused sparsities": ({"sparsities": [0.5], "patterns": ["2:4"]}, r"sparsities: no pattern here uses them"),
     "dense method": ({"methods": ["none"]}, r"none is the dense model, which is always a point"),
     "twice": ({"seeds": [1, 1]}, r"seeds: 1 is named twice"),

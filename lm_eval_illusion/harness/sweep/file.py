@@ -17,6 +17,8 @@ Share = Annotated[float, Field(gt=0, lt=1)]
 Seed = Annotated[int, Field(ge=0)]
 Count = Annotated[int, Field(ge=1)]
 
+OptionValue = int | float | str
+
 QUOTE = {
     "patterns": 'write it in quotes, "2:4": bare, YAML reads 2:4 as the number 124',
     "calibration_languages": 'write it in quotes, "no": bare, YAML reads no as false',
@@ -52,6 +54,12 @@ class SweepFile(_Strict):
     """unstructured, and n:m patterns in quotes, each of which fixes its own sparsity."""
     allocations: list[str] = ["uniform"]
     """Rules that spread the sparsity over the blocks."""
+    method_options: dict[str, dict[str, OptionValue]] = {}
+    """Method -> what it lets one set, name -> value."""
+    allocation_options: dict[str, dict[str, OptionValue]] = {}
+    """The same for allocations."""
+    mask: str | None = None
+    """File for the method mask."""
     seeds: list[Seed] = [0]
     """Seeds of pruning; a method that uses none is one point whatever they are."""
     tasks: list[str] = Field(["illusion_mini"], min_length=1)
@@ -104,6 +112,14 @@ class SweepFile(_Strict):
             twice = [str(value) for value, count in Counter(getattr(self, field)).items() if count > 1]
             if twice:
                 raise ValueError(f"{field}: {twice[0]} is named twice: expected each once")
+        for field, names in (("method_options", self.methods), ("allocation_options", self.allocations)):
+            strange = sorted(getattr(self, field).keys() - set(names))
+            if strange:
+                raise ValueError(f"{field}: {strange[0]} is not asked: expected some of {', '.join(names)}")
+        if (self.mask is not None) is not ("mask" in self.methods):
+            raise ValueError("mask: a file and the method mask go together: give both, or neither")
+        if None not in [parse_pattern(pattern) for pattern in self.patterns] and "uniform" not in self.allocations:
+            raise ValueError("allocations: n:m patterns go with uniform alone: add it, or the pattern unstructured")
         if "none" in self.methods:
             raise ValueError("methods: none is the dense model, which is always a point: leave it out")
         if not self.patterns or not self.allocations or not self.seeds:

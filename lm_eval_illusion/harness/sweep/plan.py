@@ -5,17 +5,17 @@ from __future__ import annotations
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from lm_eval_illusion.errors import IllusionError
 from lm_eval_illusion.harness.planned import PlannedRun
-from lm_eval_illusion.harness.sweep.file import SweepFile, SweptModel, read_file
+from lm_eval_illusion.harness.sweep.file import OptionValue, SweepFile, SweptModel, read_file
 from prune_hooks.errors import PruneError
-from prune_hooks.registry import get_method
-from prune_hooks.spec import UNSTRUCTURED
+from prune_hooks.registry import get_allocation, get_method
+from prune_hooks.spec import MASK, UNSTRUCTURED
 from prune_hooks.statistics import Needs
 
 DENSE = "dense"
@@ -107,26 +107,41 @@ def _runs(file: SweepFile, asked: PlannedRun) -> Iterator[tuple[str, str, Planne
     for name, allocation in itertools.product(file.methods, file.allocations):
         method = get_method(name)
         options: dict[str, Any] = {"method": name}
+        rule = get_allocation(allocation)
         if allocation != "uniform":
             options["allocation"] = allocation
-        if method.needs is not Needs.NOTHING:
+        options |= {"mask": file.mask} if name == MASK else {}
+        options |= _given("method_options", file.method_options.get(name))
+        options |= _given("allocation_options", file.allocation_options.get(allocation))
+        needs = method.needs_with(method.resolve(file.method_options.get(name, {}))) | rule.needs
+        if needs is not Needs.NOTHING:
             options |= _calibration(file)
-        for amount, seed in itertools.product(_amounts(file), file.seeds if method.seeded else [0]):
+        seeded = method.seeded or rule.needs is not Needs.NOTHING
+        amounts = _amounts(file, allocation) if name != MASK else [{}] if allocation == "uniform" else []
+        for amount, seed in itertools.product(amounts, file.seeds if seeded else [0]):
             pruning = {**options, **amount, **({"prune_seed": seed} if seed else {})}
-            parts = [name, str(amount.get("pattern", amount.get("sparsity"))).replace(":", "of")]
+            parts = [name, *(str(value).replace(":", "of") for value in amount.values())]
             parts += [allocation] if allocation != "uniform" else []
             parts += [f"seed{seed}"] if seed else []
             run = replace(asked, model_args={**asked.model_args, **pruning})
             yield "-".join(_word(part) for part in parts), name, run
 
 
-def _amounts(file: SweepFile) -> list[dict[str, Any]]:
-    """Return how much is pruned: a sparsity each where nothing fixes it, else the pattern that does."""
+def _given(name: str, options: Mapping[str, OptionValue] | None) -> dict[str, str]:
+    """Return options as `--model_args` writes them; nothing for none."""
+    return {name: "+".join(f"{key}:{value}" for key, value in options.items())} if options else {}
+
+
+def _amounts(file: SweepFile, allocation: str) -> list[dict[str, Any]]:
+    """Return how much is pruned: a sparsity each where nothing fixes it, else the pattern that does.
+
+    An n:m pattern keeps n in every block alike: with an allocation other than uniform it is no point.
+    """
     amounts: list[dict[str, Any]] = []
     for pattern in file.patterns:
         if pattern == UNSTRUCTURED:
             amounts += [{"sparsity": sparsity} for sparsity in file.sparsities or [0.5]]
-        else:
+        elif allocation == "uniform":
             amounts.append({"pattern": pattern})
     return amounts
 
