@@ -51,7 +51,7 @@ LEAST_ROUNDING = 0.001
 SAME_ORDER_PERPLEXITY = 1.01
 """Times the published protocol's held-out perplexity, either way, that ours may have in its order."""
 GROWTH = (8, 16, 32, 64, 128)
-SHORT_GROWTH = (2, 4, 8)
+SHORT_GROWTH: tuple[int, ...] = ()
 RIVAL_VERSION = "0.14.0.1"
 ENVIRONMENT = (
     "llmcompressor was left out: it needs another transformers, hence an environment of its own. Make it with `make "
