@@ -30,6 +30,7 @@ __all__ = [
     "Row",
     "RunSummary",
     "Settings",
+    "TaskAsked",
 ]
 
 
@@ -138,6 +139,15 @@ class PruningSummary(Plain):
     weights_sha256: str | None
 
 
+class TaskAsked(Plain):
+    """What must be the same for two runs of a task to be comparable."""
+
+    version: str
+    num_fewshot: int
+    generation: str | None
+    """The generation arguments in effect; None where it generates nothing."""
+
+
 class RunSummary(Plain):
     """One run."""
 
@@ -151,7 +161,10 @@ class RunSummary(Plain):
     identity: dict[str, str | None]
     """What was loaded: see `runs.IDENTITY`."""
     tasks: list[str]
+    asked: dict[str, TaskAsked]
+    """task -> how it was asked: a report can be the baseline of a later gate."""
     num_fewshot: list[int]
+    fewshot_as_multiturn: bool | None
     chat_template: str | None
     system_instruction: str | None
     enable_thinking: bool | None
@@ -205,8 +218,10 @@ class ReportFile(Plain):
     """Everything the pages show."""
 
     schema_name: Literal["lm-eval-illusion/report"]
-    schema_version: Literal[3]
+    schema_version: Literal[4]
     tool_version: str
+    items_sha256: str
+    """Of items.jsonl, so that the two files of a stored report are known to belong together."""
     settings: Settings
     headline: list[str]
     notes: list[Note]

@@ -12,7 +12,7 @@ from lm_eval_illusion.errors import IllusionError
 from lm_eval_illusion.report.naming import distinguish, numbered, settings_of
 from lm_eval_illusion.report.overlap import find_overlap
 from lm_eval_illusion.report.runs import Run
-from lm_eval_illusion.report.schema import PruningSummary, RunSummary
+from lm_eval_illusion.report.schema import PruningSummary, RunSummary, TaskAsked
 
 __all__ = ["label_runs", "summarise_run"]
 
@@ -70,6 +70,11 @@ def _summarise(run: Run, label: str) -> RunSummary:
         transformers_version=facts.transformers_version,
         identity=dict(facts.identity),
         tasks=sorted(run.tasks),
+        asked={
+            name: TaskAsked(version=task.version, num_fewshot=task.num_fewshot, generation=task.generation)
+            for name, task in sorted(run.tasks.items())
+        },
+        fewshot_as_multiturn=facts.fewshot_as_multiturn,
         num_fewshot=sorted({task.num_fewshot for task in run.tasks.values()}),
         chat_template=facts.chat_template,
         system_instruction=facts.system_instruction,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import tempfile
 from pathlib import Path
 
 from lm_eval_illusion.errors import IllusionError
 from lm_eval_illusion.report.build import Report
+from lm_eval_illusion.report.items import items_text
 from lm_eval_illusion.report.render.graded_picture import has_graded, render_graded
 from lm_eval_illusion.report.render.markdown import render_markdown
 from lm_eval_illusion.report.render.picture import render_picture
@@ -16,7 +16,6 @@ from lm_eval_illusion.report.render.safe import escape_invisible
 
 __all__ = ["replace_file", "write_report"]
 
-_JSON = ("report.json", "items.jsonl")
 _PICTURES = ("curves.svg", "graded.svg")
 
 
@@ -29,11 +28,10 @@ def write_report(report: Report, out: Path) -> None:
     Raises:
         IllusionError: The folder cannot be made or written.
     """
-    lines = (json.dumps(item, ensure_ascii=False, allow_nan=False) for item in report.items)
     texts = {
         "report.json": report.file.model_dump_json(indent=1) + "\n",
         "report.md": render_markdown(report),
-        "items.jsonl": "".join(line + "\n" for line in lines),
+        "items.jsonl": items_text(report.items),
     }
     if report.file.curves is not None:
         texts["curves.svg"] = render_picture(report.file.curves)
@@ -45,7 +43,7 @@ def write_report(report: Report, out: Path) -> None:
             if name not in texts:
                 (out / name).unlink(missing_ok=True)
         for name, text in texts.items():
-            replace_file(out / name, escape_invisible(text) if name in _JSON else text)
+            replace_file(out / name, escape_invisible(text) if name == "report.json" else text)
     except OSError as error:
         raise IllusionError(f"cannot write the report to {out} ({error}); give a writable folder with --out") from None
 
