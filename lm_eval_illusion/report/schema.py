@@ -20,6 +20,7 @@ from lm_eval_illusion.report.probe_measures import ProbeContrast, ProbeFigures
 __all__ = [
     "Comparison",
     "Example",
+    "LayerSparsity",
     "LeakFigures",
     "Note",
     "OfficialMean",
@@ -117,6 +118,18 @@ class Overlap(Plain):
     why: str
 
 
+class LayerSparsity(Plain):
+    """What pruning reached in one kind of matrix of one block; experts of a block count together."""
+
+    block: int | None
+    """0-based; None for a matrix outside numbered blocks."""
+    part: str
+    """Name within the block, numbers of experts as `*`: self_attn.q_proj."""
+    weights: int
+    zeros: int
+    """Exact zeros after pruning."""
+
+
 class PruningSummary(Plain):
     """The receipt in brief."""
 
@@ -137,6 +150,8 @@ class PruningSummary(Plain):
     tokens_per_language: dict[str, int] | None
     spec_digest: str | None
     weights_sha256: str | None
+    layers: list[LayerSparsity] | None
+    """None where the receipt lists no matrices, or whole structures were removed instead of weights."""
 
 
 class TaskAsked(Plain):

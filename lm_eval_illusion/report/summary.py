@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from lm_eval_illusion.errors import IllusionError
+from lm_eval_illusion.report.layers import layers_of
 from lm_eval_illusion.report.naming import distinguish, numbered, settings_of
 from lm_eval_illusion.report.overlap import find_overlap
 from lm_eval_illusion.report.runs import Run
@@ -135,4 +136,5 @@ def _pruning(run: Run) -> PruningSummary | None:
         tokens_per_language=calibration.get("tokens_per_language"),
         spec_digest=receipt.get("spec_digest"),
         weights_sha256=receipt.get("weights_sha256"),
+        layers=layers_of(receipt),
     )
