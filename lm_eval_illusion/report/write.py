@@ -1,4 +1,4 @@
-"""Write report.json, report.md, items.jsonl and the pictures, each to a temporary file that is then renamed."""
+"""Write report.json, report.md, items.jsonl, pictures and the page, each to a temporary file that is then renamed."""
 
 from __future__ import annotations
 
@@ -16,14 +16,19 @@ from lm_eval_illusion.report.render.safe import escape_invisible
 
 __all__ = ["replace_file", "write_report"]
 
-_PICTURES = ("curves.svg", "graded.svg")
+_OPTIONAL = ("curves.svg", "graded.svg", "report.html")
 
 
-def write_report(report: Report, out: Path) -> None:
+def write_report(report: Report, out: Path, *, html: bool = False) -> None:
     """Write the files of a report into a folder, which is made if need be.
 
     `curves.svg` is written where the report has curves, `graded.svg` where a run has options at every distance; an
-    older one is taken away where it has none.
+    older one is taken away where it has none, as is a `report.html` that was not asked for again.
+
+    Args:
+        report: What was judged.
+        out: The folder.
+        html: Whether to write `report.html` too.
 
     Raises:
         IllusionError: The folder cannot be made or written.
@@ -37,9 +42,13 @@ def write_report(report: Report, out: Path) -> None:
         texts["curves.svg"] = render_picture(report.file.curves)
     if has_graded(report.file.comparisons):
         texts["graded.svg"] = render_graded(report.file.comparisons)
+    if html:
+        from lm_eval_illusion.report.page import render_page  # the drawing library takes a while to load
+
+        texts["report.html"] = render_page(report)
     try:
         out.mkdir(parents=True, exist_ok=True)
-        for name in _PICTURES:
+        for name in _OPTIONAL:
             if name not in texts:
                 (out / name).unlink(missing_ok=True)
         for name, text in texts.items():
