@@ -39,6 +39,7 @@ def item_lines(runs: Sequence[Run], labels: Sequence[str]) -> list[dict[str, Any
                 "dataset": first.dataset,
                 "language": first.language,
                 "cluster": first.cluster,
+                "passage_sha256": first.passage_sha256,
                 "question": document.question,
                 "passage": document.passage,
                 "gold": written.gold_text if isinstance(written, GenerationHalf) else _gold(near) or _gold(far),
