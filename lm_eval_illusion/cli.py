@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from lm_eval_illusion import __version__, checkpoint_commands
+from lm_eval_illusion import __version__, checkpoint_commands, gate_commands
 from lm_eval_illusion.errors import IllusionError, one_line
 from lm_eval_illusion.model_words import key_values as _key_values
 
@@ -224,6 +224,7 @@ def pair(
 
 
 checkpoint_commands.add_to(app)
+gate_commands.add_to(app)
 
 
 @app.command()
