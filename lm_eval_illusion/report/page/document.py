@@ -28,7 +28,7 @@ from lm_eval_illusion.report.page.pack import pack_items
 from lm_eval_illusion.report.probe_measures import VERDICTS
 from lm_eval_illusion.report.render.curve_tables import curve_tables
 from lm_eval_illusion.report.render.legend import COLOURS, GROUNDS
-from lm_eval_illusion.report.render.overview import MANY, distinct_notes, overview_table, shown_first
+from lm_eval_illusion.report.render.overview import MANY, distinct_notes, overview_table
 from lm_eval_illusion.report.render.probe_tables import probe_tables
 from lm_eval_illusion.report.render.safe import inert
 from lm_eval_illusion.report.render.statement_tables import answers_table, statements_table, sweep_table
@@ -50,7 +50,7 @@ def render_page(report: Report) -> str:
         _template().render(
             file=file,
             many=len(file.comparisons) >= MANY,
-            headline=shown_first(file),
+            alarms=[line for line in file.headline if line.startswith("ALARM")],
             overview=overview_table(file) if len(file.comparisons) >= MANY else None,
             answers=answers_table(file.conclusions) if file.conclusions else None,
             sweep=sweep_table(file.conclusions) if file.conclusions and file.conclusions.sweep else None,

@@ -17,6 +17,8 @@ VERSION = "6.1"
 """Of Vega-Lite: the picture does not change when the converter learns a newer one."""
 FONT = "system-ui, sans-serif"
 
+_ROOM = {"left": 26, "right": 8, "top": 2, "bottom": 2}
+"""Room around a picture: a reader's font may be wider than the one that labels were measured with."""
 _INK, _SOFT, _GRID = "var(--ink)", "var(--soft)", "var(--grid)"
 _CONFIG: dict[str, Any] = {
     "aria": False,
@@ -31,7 +33,7 @@ _CONFIG: dict[str, Any] = {
         "labelFontSize": 12,
         "titleFontSize": 12,
         "titleFontWeight": "normal",
-        "labelLimit": 150,
+        "labelLimit": 140,
         "labelOverlap": True,
     },
     "text": {"color": _INK, "fontSize": 12},
@@ -60,6 +62,6 @@ def draw(spec: Spec) -> str:
     Returns:
         An `<svg>` element. Texts in the data are escaped.
     """
-    whole = {"background": None, "padding": 2, "config": _CONFIG, **spec}
+    whole = {"background": None, "padding": _ROOM, "config": _CONFIG, **spec}
     svg: str = vl_convert.vegalite_to_svg(whole, vl_version=VERSION, allowed_base_urls=[])
     return re.sub(r"^<svg ", '<svg aria-hidden="true" focusable="false" ', svg, count=1)

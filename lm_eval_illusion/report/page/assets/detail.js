@@ -44,7 +44,7 @@ function optionRows(options, side, runs) {
       return half.p === i ? judged(gold ? 1 : 0, `${told}, picked`) : told;
     });
     const source = options.s?.[i] ?? "";
-    return [make("span", {}, foreign(text), gold ? make("strong", {}, "right answer") : source), ...cells];
+    return [make("span", {}, foreign(text), make(gold ? "strong" : "span", { class: "source" }, gold ? "right answer" : source)), ...cells];
   });
 }
 

@@ -16,6 +16,8 @@ from lm_eval_illusion.report.render.legend import COLOURS
 __all__ = ["curve_figure"]
 
 _STROKES: dict[str, list[int]] = {"generation": [1, 0], "near": [6, 3], "far": [2, 3]}
+_APART = 0.008
+"""Shift between lines at one sparsity, so that their intervals do not cover each other."""
 _COLOURS = [f"c{index}" for index in range(len(COLOURS["light"]))]
 
 
@@ -116,7 +118,8 @@ def _marks(panel: CurvePanel) -> Iterator[dict[str, Any]]:
             if estimate is not None and estimate.value is not None:
                 ends = (estimate.low, estimate.high)
                 low, high = ends if None not in ends else (estimate.value, estimate.value)
-                yield {"line": name, "sparsity": point.sparsity, "value": estimate.value, "low": low, "high": high}
+                place = _place(point.sparsity, name, panel)
+                yield {"line": name, "sparsity": place, "value": estimate.value, "low": low, "high": high}
 
 
 def _traces(panel: CurvePanel) -> Iterator[dict[str, Any]]:
@@ -125,8 +128,15 @@ def _traces(panel: CurvePanel) -> Iterator[dict[str, Any]]:
             start = getattr(panel.dense, measure, None)
             path = [] if start is None or start.value is None else [(0.0, start.value)]
             path += [(mean.sparsity, v) for mean in line.means if (v := getattr(mean, measure)) is not None]
+            name = str(line.line)
             for sparsity, value in path:
-                yield {"line": str(line.line), "measure": measure, "sparsity": sparsity, "value": value}
+                place = _place(sparsity, name, panel)
+                yield {"line": name, "measure": measure, "sparsity": place, "value": value}
+
+
+def _place(sparsity: float, line: str, panel: CurvePanel) -> float:
+    """Where a mark stands: at its sparsity, a little aside where several lines meet."""
+    return sparsity + _APART * (int(line) - (len(panel.lines) - 1) / 2) if sparsity and line != "dense" else sparsity
 
 
 def _words(panel: CurvePanel, curves: Curves) -> str:

@@ -22,6 +22,8 @@ QUADRANT_WORDS = {
 _COLOURS = {"both": "c0", "recognition_only": "c1", "generation_only": "c2", "neither": "soft"}
 _GAP = 0.02
 """Between bands of different quadrants, as a share of all items."""
+_LINE = 0.065
+"""Least distance between two labels, on the same scale."""
 _STEPS = 24
 _BAR = 0.03
 Moves = Mapping[str, Mapping[str, int]]
@@ -79,9 +81,9 @@ def _draw(moves: Moves) -> str:
     bars = list(_bars(left, tops[0], 0.0, moves)) + list(_bars(right, tops[1], 1.0 - _BAR, _turned(moves)))
     return draw(
         {
-            "width": 200,
+            "width": 110,
             "height": 220,
-            "padding": {"left": 62, "right": 62, "top": 4, "bottom": 4},
+            "padding": {"left": 14, "right": 14, "top": 8, "bottom": 8},
             "layer": [
                 {
                     "data": values(list(_bands(moves, total, tops))),
@@ -111,7 +113,7 @@ def _labels(bars: list[dict[str, Any]], left_side: bool) -> dict[str, Any]:
     mine = [bar for bar in bars if bar["count"] and (bar["x"] < 0.5) == left_side]
     shift = -4 if left_side else 4
     mark = {"type": "text", "align": "right" if left_side else "left", "dx": shift, "baseline": "middle"}
-    return {"data": values(mine), "mark": {**mark, "lineBreak": "\n", "fontSize": 11, "clip": False}}
+    return {"data": values(mine), "mark": {**mark, "fontSize": 11}}
 
 
 def _turned(moves: Moves) -> Moves:
@@ -127,9 +129,11 @@ def _tops(shares: Mapping[str, float]) -> dict[str, float]:
 
 
 def _bars(shares: Mapping[str, float], tops: Mapping[str, float], x: float, moves: Moves) -> Iterator[dict[str, Any]]:
+    least = 0.0
     for name in QUADRANTS:
         count = sum(moves[name].values())
-        words = QUADRANT_WORDS[name].replace(" ", "\n")
+        middle = max(least, tops[name] + shares[name] / 2)
+        least = middle + (_LINE if count else 0.0)
         yield {
             "quadrant": name,
             "x": x,
@@ -137,9 +141,9 @@ def _bars(shares: Mapping[str, float], tops: Mapping[str, float], x: float, move
             "edge": 0.0 if x == 0.0 else 1.0,
             "y": tops[name],
             "y2": tops[name] + shares[name],
-            "middle": tops[name] + shares[name] / 2,
+            "middle": middle,
             "count": count,
-            "label": f"{words} {count}",
+            "label": f"{QUADRANT_WORDS[name]} {count}",
         }
 
 

@@ -31,9 +31,9 @@ def layer_figure(runs: Sequence[RunSummary]) -> Figure | None:
         "Sparsity, block by block",
         "Share of exact zeros in each pruned matrix, counted after pruning.",
         panels,
-        [Key("none", "ground", "□"), Key("half", "heat-half", "■"), Key("all", "heat", "■")],
+        [Key("none", "soft", "□"), Key("half", "heat-half", "■"), Key("all", "heat", "■")],
         Table("Sparsity by block and matrix", ["run", "block", "matrix", "weights", "zeros"], rows),
-        wide=any(len({layer.block for layer in layers}) > 14 for _, layers in told),
+        wide=any(len({layer.block for layer in layers}) > 18 for _, layers in told),
     )
 
 

@@ -51,7 +51,6 @@ def rank_figure(comparison: Comparison) -> Figure | None:
         [Panel("overall", _draw(spreads), f"Rank of the gold's first token, {held}. {said}.")],
         [Key(name, look.colour, FORMS[look.form]) for name, look in MODELS.items()],
         Table("Rank of the first token", ["items", "model", "n", f"rank: {held}"], rows),
-        wide=True,
     )
 
 
@@ -113,4 +112,4 @@ def _draw(spreads: list[_Spread]) -> str:
     ]
     mark = {"type": "point", "filled": True, "size": 70, "opacity": 1, "stroke": colour("ground"), "strokeWidth": 1}
     layers.append({"mark": mark, "encoding": {**where, "x": {"field": "median", **x}, "shape": shape}})
-    return draw({"data": values(rows), "width": 280, "height": {"step": 16}, "layer": layers})
+    return draw({"data": values(rows), "width": 150, "height": {"step": 16}, "layer": layers})
