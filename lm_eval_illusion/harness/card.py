@@ -29,7 +29,7 @@ def write_card(folder: Path, held: Mapping[str, Any], base: Path | None) -> None
     if base is None and _HUB_NAME.fullmatch(pretrained):
         head |= {"base_model": pretrained, "base_model_relation": "finetune"}
     head |= _front_matter(base / "README.md") if base is not None else {}
-    shown = inert_markdown(pretrained)
+    shown = inert_markdown(Path(pretrained).name if base is not None else pretrained)
     spec = receipt["spec"]
     title = "dense copy" if spec["method"] == "none" else f"pruned with {inert_markdown(str(spec['method']))}"
     lines = [

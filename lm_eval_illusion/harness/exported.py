@@ -1,7 +1,8 @@
 """The file `receipt.json` beside a checkpoint that `export` wrote: what was pruned, and whether it still is that.
 
-A run of such a checkpoint takes the receipt over, so that its report names the method, looks for overlap of calibration
-and evaluation text and finds the dense run it belongs to; only where the weights loaded are, by hash, the exported ones.
+A run of such a checkpoint takes the receipt over, so that its report names the method, looks for overlap of
+calibration and evaluation text and finds the dense run it belongs to; only where the weights loaded are, by hash, the
+exported ones.
 """
 
 from __future__ import annotations
@@ -52,9 +53,10 @@ def read_export(folder: Path) -> dict[str, Any] | None:
         return None
     if held.get("schema") != SCHEMA:
         raise IllusionError(
-            f"{path}: is of schema {held.get('schema')!r}, expected {SCHEMA}; run: pip install --upgrade lm-eval-illusion"
+            f"{path}: is of schema {held.get('schema')!r}, expected {SCHEMA}; run: "
+            "pip install --upgrade lm-eval-illusion"
         )
-    receipt = held.get("receipt")
+    receipt: Any = held.get("receipt")
     whole = isinstance(receipt, dict) and isinstance(receipt.get("spec"), dict) and isinstance(held.get("base"), dict)
     if not whole or not isinstance(receipt.get("weights_sha256"), str):
         raise IllusionError(f"{path}: holds no pruning receipt: edited or damaged; export the checkpoint again")

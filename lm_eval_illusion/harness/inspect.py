@@ -1,13 +1,12 @@
 """`inspect`: what a checkpoint on disk holds, read a few megabytes at a time, no model built and none of its code run.
 
-found = inspect_checkpoint(Path("pruned"))
-print(found.block_sparsity, found.patterns)
+The answer to `inspect_checkpoint(Path("pruned"))` has the share of zeros of each block, of all blocks and of the whole.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -110,8 +109,8 @@ def inspect_checkpoint(path: Path) -> Inspection:
     """
     if not path.exists():
         raise IllusionError(
-            f"{path}: no such checkpoint; expected a folder with *.safetensors or a file: a model on the hub is fetched "
-            "with: hf download NAME --local-dir DIR"
+            f"{path}: no such checkpoint; expected a folder with *.safetensors or a file; a model on the hub is "
+            "fetched with: hf download NAME --local-dir DIR"
         )
     folder = path if path.is_dir() else path.parent
     config = read_json(folder / "config.json") or dict(read_json(folder / "prune_hooks.json").get("config") or {})

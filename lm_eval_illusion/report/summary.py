@@ -20,16 +20,17 @@ __all__ = ["label_runs", "summarise_run"]
 
 def label_runs(runs: list[Run]) -> list[str]:
     """Short, distinct names: method, sparsity and what differs where runs were pruned, else `dense` or the folder."""
-    bases = [_base(run, index) for index, run in enumerate(runs)]
+    bases = [_base(run, index, runs[0]) for index, run in enumerate(runs)]
     extras = distinguish(bases, [_told_apart(run) for run in runs])
     names = (f"{base} {extra}".rstrip() for base, extra in zip(bases, extras, strict=True))
     return numbered([re.sub(r"[^\w .:+-]", "_", name)[:60] for name in names])
 
 
-def _base(run: Run, index: int) -> str:
+def _base(run: Run, index: int, first: Run) -> str:
     spec = _spec(run)
     if not spec or spec.get("method") == "none":
-        return "dense" if index == 0 or spec else _folder(run)
+        same = bool(spec) and run.facts.identity.get("pretrained") == first.facts.identity.get("pretrained")
+        return "dense" if index == 0 or same else _folder(run)
     unstructured = spec.get("pattern") in (None, "unstructured")
     return f"{spec.get('method')} {_number(spec.get('sparsity')) if unstructured else spec.get('pattern')}"
 

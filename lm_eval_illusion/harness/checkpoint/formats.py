@@ -15,7 +15,7 @@ COUNTABLE = "float tensors are counted; integer ones are not"
 _PACKED = "packed weights are not counted: several share a number, and a code need not mean zero"
 
 METHODS: dict[str, tuple[str, str]] = {
-    "compressed-tensors": ("compressed-tensors (llmcompressor)", COUNTABLE),
+    "compressed-tensors": ("compressed-tensors", COUNTABLE),
     "bitsandbytes": ("bitsandbytes", _PACKED),
     "gptq": ("GPTQ", _PACKED),
     "awq": ("AWQ", _PACKED),
@@ -84,7 +84,8 @@ def format_of(folder: Path, config: Mapping[str, Any], tensors: Iterable[Stored]
     packed = next((name for name in names if name.endswith((".qweight", ".weight_packed"))), None)
     if packed:
         return Format("unknown", "packed, of no named format", None, _PACKED)
-    return Format(None, "plain safetensors", None, "all weights are counted")
+    recipe = "llmcompressor's recipe.yaml is beside it" if (folder / "recipe.yaml").is_file() else None
+    return Format(None, "plain safetensors", recipe, "all weights are counted")
 
 
 def _told(told: Mapping[str, Any]) -> Format:
@@ -99,21 +100,20 @@ def _told(told: Mapping[str, Any]) -> Format:
         reads = "; ".join(dict.fromkeys(CT_FORMATS.get(f, f"unknown format {f}: {COUNTABLE}") for f in stored)) or reads
     elif method == "bitsandbytes" and told.get("load_in_8bit"):
         reads = "8-bit integers with a scale are counted: 0 means 0"
-    details = [
-        *inner,
-        *(f"{key} {told[key]}" for key in ("bits", "w_bit", "group_size", "q_group_size") if key in told),
-    ]
+    sizes = ("bits", "w_bit", "group_size", "q_group_size")
+    details = [*inner, *(f"{key} {told[key]}" for key in sizes if key in told)]
     details += [key for key in ("load_in_4bit", "load_in_8bit") if told.get(key)]
-    kind = told.get("quant_type")
-    details += (
-        [str(kind.get("default", {}).get("_type", "")) if isinstance(kind, Mapping) else str(kind)] if kind else []
-    )
+    kind = told.get("quant_type")  # torchao's: text, or the name and fields of a class
+    if isinstance(kind, Mapping):
+        inside = kind.get("default")
+        kind = inside.get("_type") if isinstance(inside, Mapping) else None
+    details += [str(kind)] if kind else []
     return Format(method, name, ", ".join(filter(None, details)) or None, reads)
 
 
 def quantisation_of(config: Any) -> str | None:
     """Return the format that a loaded model's configuration names, in a few words; None for plain weights."""
-    told = getattr(config, "quantization_config", None)
+    told: Any = getattr(config, "quantization_config", None)
     told = told.to_dict() if hasattr(told, "to_dict") else told
     if not isinstance(told, Mapping):
         return None

@@ -12,8 +12,8 @@ LONGEST = 32
 ROUND = (4, 8, 16, 32)
 """Groups for which a pattern is named although some groups hold more zeros than it asks."""
 _TIGHT = 0.9
-"""Such a pattern is named where it explains the zeros: it would keep no more than this share's inverse of what is left.
-Long groups of a sparse matrix keep few by chance, which says nothing. 2:4 is always named: hardware asks for no more."""
+"""Such a pattern is named where at least this share of what it lets stay is there: then it explains the zeros. Long
+groups of a sparse matrix keep few by chance, which says nothing. 2:4 is always named: hardware asks for no more."""
 
 
 @dataclass(frozen=True)
