@@ -57,10 +57,25 @@ def read_export(folder: Path) -> dict[str, Any] | None:
             "pip install --upgrade lm-eval-illusion"
         )
     receipt: Any = held.get("receipt")
-    whole = isinstance(receipt, dict) and isinstance(receipt.get("spec"), dict) and isinstance(held.get("base"), dict)
-    if not whole or not isinstance(receipt.get("weights_sha256"), str):
+    if not (isinstance(held.get("base"), dict) and _is_receipt(receipt)):
         raise IllusionError(f"{path}: holds no pruning receipt: edited or damaged; export the checkpoint again")
     return held
+
+
+def _is_receipt(receipt: Any) -> bool:
+    if not isinstance(receipt, dict) or not isinstance(receipt.get("weights"), list):
+        return False
+    named = all(
+        isinstance(record, dict) and isinstance(record.get("name"), str) and isinstance(record.get("zeros_after"), int)
+        for record in receipt["weights"]
+    )
+    numbers = all(
+        isinstance(receipt.get(key), kinds)
+        for key, kinds in (("sparsity_asked", (int, float)), ("sparsity_reached", (int, float, type(None))))
+    )
+    return (
+        named and numbers and isinstance(receipt.get("spec"), dict) and isinstance(receipt.get("weights_sha256"), str)
+    )
 
 
 def check_receipt(folder: Path, zeros: Mapping[str, int | None]) -> ReceiptCheck | None:
@@ -78,15 +93,15 @@ def check_receipt(folder: Path, zeros: Mapping[str, int | None]) -> ReceiptCheck
         return None
     receipt = held["receipt"]
     wanted: dict[str, int] = {}
-    for record in receipt.get("weights") or ():
-        name = re.sub(r"(\[[^]]*\])+$", "", str(record["name"]))  # parts of one fused matrix: q, k, v; experts
-        wanted[name] = wanted.get(name, 0) + int(record["zeros_after"])
+    for record in receipt["weights"]:
+        name = re.sub(r"(\[[^]]*\])+$", "", record["name"])  # parts of one fused matrix: q, k, v; experts
+        wanted[name] = wanted.get(name, 0) + record["zeros_after"]
     found = {name: zeros[name] for name in wanted if zeros.get(name) is not None}
     return ReceiptCheck(
         method=str(receipt["spec"].get("method")),
         pattern=str(receipt["spec"].get("pattern")),
-        sparsity_asked=float(receipt.get("sparsity_asked") or 0.0),
-        sparsity_reached=receipt.get("sparsity_reached"),
+        sparsity_asked=float(receipt["sparsity_asked"]),
+        sparsity_reached=receipt["sparsity_reached"],
         weights_sha256=receipt["weights_sha256"],
         found=len(found),
         matrices=len(wanted),

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from lm_eval_illusion.errors import IllusionError
 from lm_eval_illusion.harness.checkpoint.files import Stored
 from lm_eval_illusion.harness.checkpoint.formats import FLOATS, Format
 from lm_eval_illusion.harness.checkpoint.zeros import Tally, nonzero, tally, unpacked
@@ -98,7 +99,13 @@ def count(weight: Weight, files: Any) -> tuple[Tally, str]:
     if weight.how == "bit mask":
         short = f"{weight.name.removesuffix('.weight')}.bitmask"
         name = short if short in files.tensors else f"{weight.name}.bitmask"
-        return tally([unpacked(files.value(name), weight.shape[-1])]), "last"
+        found = tally([unpacked(files.value(name), weight.shape[-1])])
+        if found.elements != weight.elements:
+            raise IllusionError(
+                f"{weight.name}: {found.elements} bits for {weight.shape} weights; expected one each: the checkpoint is "
+                "damaged, copy it again"
+            )
+        return found, "last"
     found = tally(nonzero(chunk) for chunk in files.chunks(weight.name))
     settled = any(pattern.exact for pattern in found.patterns)
     if settled or len(weight.shape) < 2 or not 0 < found.zeros < found.elements:
