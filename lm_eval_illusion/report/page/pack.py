@@ -40,7 +40,7 @@ class _Cuts:
     probe: int
 
 
-_LEVELS = (_Cuts(8000, 1500, 400), _Cuts(1200, 600, 200), _Cuts(500, 300, 120), _Cuts(200, 160, 60), _Cuts(0, 80, 40))
+_LEVELS = (_Cuts(8000, 600, 300), _Cuts(1200, 400, 200), _Cuts(500, 300, 120), _Cuts(200, 160, 60), _Cuts(0, 80, 40))
 """Tried in this order until the budget is kept; the last is taken anyhow."""
 _SHORT = 300
 """Longest option, gold or id."""

@@ -109,6 +109,6 @@ function describeItem(data, item) {
     const caption = `${word} options: log-probability per character (sum)`;
     parts.push(grid(caption, columns("option"), optionRows(item[key], key, item.r)));
   }
-  parts.push(grid("What became of it", columns(""), stateRows(item)));
+  parts.push(grid("What became of it", columns("what"), stateRows(item)));
   return parts;
 }

@@ -2,6 +2,10 @@
 const theme = document.getElementById("theme");
 theme.addEventListener("change", () => (document.documentElement.style.colorScheme = theme.value));
 
+addEventListener("beforeprint", () => {
+  for (const part of document.querySelectorAll("details.comparison")) part.open = true;
+});
+
 async function start() {
   const data = await unpack();
   const folded = { items: data.items.map(haystack), texts: data.texts.map(fold) };
@@ -64,6 +68,7 @@ async function start() {
   form.addEventListener("submit", (event) => event.preventDefault());
   form.addEventListener("input", () => (filter(), writeAddress(data.items[opened]?.id)));
   form.addEventListener("reset", () => setTimeout(() => (filter(), writeAddress(data.items[opened]?.id))));
+  detail.addEventListener("keydown", (event) => event.key === "Escape" && box.focus());
   addEventListener("hashchange", follow);
   performance.mark("items-ready");
   document.documentElement.dataset.ready = "yes";

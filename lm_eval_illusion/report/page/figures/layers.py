@@ -57,7 +57,8 @@ def _draw(layers: Sequence[LayerSparsity]) -> str:
         }
         for layer in layers
     ]
-    shown = {"labelExpr": "datum.value < 0 ? '–' : datum.label", "labelOverlap": "greedy", "labelAngle": 0}
+    spread = {"labelOverlap": "greedy", "labelSeparation": 5, "labelAngle": 0}
+    shown = {"labelExpr": "datum.value < 0 ? '–' : datum.label", **spread}
     return draw(
         {
             "data": values(rows),
