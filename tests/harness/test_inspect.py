@@ -156,9 +156,9 @@ def test_the_text(pruned):
         "receipt",
     ]
     assert "0.7500 of the blocks' matrices" in lines[7]
-    assert lines[8].endswith("1:4 in 21 of 21")
+    assert lines[8].endswith("1:4 exactly in 21 of 21")
     assert lines[9].endswith("21 of its 21 matrices were found, with the zeros it says")
-    assert lines[-1].split() == ["model.layers.2", "7,680", "0.7500", "1:4", "in", "7", "of", "7"]
+    assert lines[-1].split() == ["model.layers.2", "7,680", "0.7500", "1:4", "exactly", "in", "7", "of", "7"]
 
 
 def test_zeros_that_are_not_the_receipt_s_are_named(pruned):
@@ -170,6 +170,20 @@ def test_zeros_that_are_not_the_receipt_s_are_named(pruned):
     found = inspect_checkpoint(made.folder)
     assert found.receipt.differing == (name,)
     assert f"DIFFERS: 1 matrices hold other numbers of zeros than it says, first {name}" in text_of(found)
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        (["xx..x.x."], "2:4 exactly in 1 of 2"),
+        (["xx...x.."], "2:4 in 1 of 2 (exactly in 0)"),
+        (["xxxxxxxx"], "none"),
+    ],
+)
+def test_patterns_in_words(tmp_path, rows, words):
+    tensors = {"h.0.a.weight": mask(*rows).float(), "h.0.b.weight": torch.ones(1, 8)}
+    lines = text_of(inspect_checkpoint(write(tmp_path / "m", tensors))).split("\n")
+    assert next(line for line in lines if line.startswith("pattern")).split(maxsplit=1)[1] == words
 
 
 # ------------------------------------------------------------------ compressed formats

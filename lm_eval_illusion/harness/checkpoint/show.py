@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from lm_eval_illusion.harness.checkpoint.zeros import AT_LEAST
 from lm_eval_illusion.harness.inspect import Inspection, Share
 from lm_eval_illusion.report.render.safe import inert
 
@@ -79,6 +80,16 @@ def _share(share: Share) -> str:
 
 
 def _patterns(patterns: Mapping[str, int], matrices: int) -> str:
-    shown = [f"{name} in {count} of {matrices}" for name, count in list(patterns.items())[:MOST_PATTERNS]]
-    more = len(patterns) - len(shown)
-    return ", ".join(shown) + (f", and {more} more kinds" if more else "")
+    """Return in how many matrices each pattern holds, and in how many of those every group keeps just so many."""
+    holds: dict[str, int] = {}
+    for name, count in patterns.items():
+        kept = name.removesuffix(AT_LEAST)
+        holds[kept] = holds.get(kept, 0) + count
+    parts = []
+    for kept, count in sorted(holds.items(), key=lambda pair: -pair[1])[:MOST_PATTERNS]:
+        exact = patterns.get(kept, 0)
+        word = " exactly" if exact == count else ""
+        part = f"{kept}{word} in {count} of {matrices}"
+        parts.append(part if word else f"{part} (exactly in {exact})")
+    more = len(holds) - len(parts)
+    return ", ".join(parts) + (f", and {more} more kinds" if more else "")

@@ -102,7 +102,7 @@ def count(weight: Weight, files: Any) -> tuple[Tally, str]:
         found = tally([unpacked(files.value(name), weight.shape[-1])])
         if found.elements != weight.elements:
             raise IllusionError(
-                f"{weight.name}: {found.elements} bits for {weight.shape} weights; expected one each: the checkpoint is "
+                f"{weight.name}: {found.elements} bits for {weight.shape} weights; expected one each: the file is "
                 "damaged, copy it again"
             )
         return found, "last"

@@ -9,6 +9,8 @@ import torch
 
 LONGEST = 32
 """Longest group looked at."""
+AT_LEAST = " at least"
+"""After a pattern's name: some groups hold more zeros than it asks."""
 ROUND = (4, 8, 16, 32)
 """Groups for which a pattern is named although some groups hold more zeros than it asks."""
 _TIGHT = 0.9
@@ -26,7 +28,7 @@ class Pattern:
     """Every group keeps just that many."""
 
     def __str__(self) -> str:
-        return f"{self.kept}:{self.group}" + ("" if self.exact else " at least")
+        return f"{self.kept}:{self.group}" + ("" if self.exact else AT_LEAST)
 
 
 @dataclass(frozen=True)
