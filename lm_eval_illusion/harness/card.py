@@ -93,12 +93,8 @@ def _receipt_lines(receipt: Mapping[str, Any]) -> list[str]:
         rows.append(("options", " ".join(f"{name}:{value}" for name, value in options.items())))
     if calibration:
         tokens = ", ".join(f"{language} {count}" for language, count in calibration["tokens_per_language"].items())
-        rows.append(
-            (
-                "calibration",
-                f"{calibration['source']}: {calibration['rows']} x {calibration['length']} tokens ({tokens})",
-            )
-        )
+        size = f"{calibration['rows']} x {calibration['length']} tokens" + (f" ({tokens})" if tokens else "")
+        rows.append(("calibration", f"{calibration['source']}: {size}"))
         rows.append(("calibration sha256", str(calibration["digest"])))
     if receipt.get("structured"):
         before, after = receipt["structured"]["block_parameters"]

@@ -176,7 +176,7 @@ def test_zeros_that_are_not_the_receipt_s_are_named(pruned):
     ("rows", "words"),
     [
         (["xx..x.x."], "2:4 exactly in 1 of 2"),
-        (["xx...x.."], "2:4 in 1 of 2 (exactly in 0)"),
+        (["xx...x..", "xx..x.x."], "2:4 in 1 of 2 (exactly in 0)"),
         (["xxxxxxxx"], "none"),
     ],
 )
