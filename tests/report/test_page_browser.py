@@ -194,6 +194,21 @@ def test_hostile_answers_stay_text_and_nothing_leaves(window, page, report):
     assert {url.partition("#")[0] for url in asked} <= {page.as_uri(), "about:blank"}
 
 
+def test_colours_follow_the_system_and_the_choice(window):
+    ground = "return getComputedStyle(document.body).backgroundColor"
+    mark = "return getComputedStyle(document.querySelector('#gap svg path[stroke*=c0]')).stroke"
+    found = []
+    for scheme in ("light", "dark"):
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        window.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+        found.append((window.run(ground), window.run(mark)))
+    assert found == [("rgb(255, 255, 255)", "rgb(6, 153, 245)"), ("rgb(20, 24, 29)", "rgb(27, 245, 191)")]
+    window.run(
+        "theme = document.getElementById('theme'); theme.value = 'light'; theme.dispatchEvent(new Event('change'))"
+    )
+    assert window.run(ground) == "rgb(255, 255, 255)"
+
+
 def test_no_page_is_wider_than_a_phone(page):
     window = Window()
     try:

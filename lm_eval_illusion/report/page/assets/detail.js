@@ -19,7 +19,7 @@ function grid(caption, columns, rows) {
     make("tr", {}, make("th", { scope: "row" }, first), ...rest.map((cell) => make("td", {}, cell))),
   );
   const table = make("table", {}, make("caption", {}, caption), make("thead", {}, head), make("tbody", {}, ...body));
-  return make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption }, table);
+  return make("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": caption }, table);
 }
 
 // Right and wrong by a sign and by words, never by colour alone.
@@ -102,7 +102,7 @@ function describeItem(data, item) {
   ];
   const passage = foreign("");
   passage.replaceChildren(...marked(data.texts[item.p] || "(not kept)", golds));
-  parts.push(make("div", { class: "passage", tabindex: "0", role: "region", "aria-label": "Passage" }, passage));
+  parts.push(make("div", { class: "passage", tabindex: "0", role: "group", "aria-label": "Passage" }, passage));
   parts.push(grid("Answers under every condition", columns("condition"), answerRows(item)));
   for (const [side, key, word] of [["near", "n", "Near"], ["far", "f", "Far"]]) {
     if (!item[key]) continue;
