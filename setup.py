@@ -75,7 +75,7 @@ setup(
     package_dir={"lm_eval_illusion.tasks": "tasks"},
     py_modules=[HOOK],
     package_data={
-        "lm_eval_illusion": ["**/*.json", "**/*.j2", "**/*.jinja", "**/*.md", "py.typed"],
+        "lm_eval_illusion": ["**/*.json", "**/*.j2", "**/*.jinja", "**/*.md", "**/*.css", "**/*.js", "py.typed"],
         "lm_eval_illusion.tasks": ["**/*"],
         "prune_hooks": ["**/*.json", "**/*.txt", "py.typed"],
     },

@@ -14,8 +14,9 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from lm_eval_illusion import __version__
+from lm_eval_illusion import __version__, checkpoint_commands, gate_commands
 from lm_eval_illusion.errors import IllusionError, one_line
+from lm_eval_illusion.model_words import key_values as _key_values
 
 COULD_NOT_JUDGE = 2
 PASS_THROUGH = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
@@ -82,9 +83,10 @@ def report(
         ),
     ],
     out: Annotated[Path, typer.Option("--out", help="Folder for report.json, report.md and items.jsonl.")],
+    html: Annotated[bool, typer.Option("--html", help="Write report.html too: one page that loads nothing.")] = False,
 ) -> None:
     """Join runs item by item against the first one and say what pruning did."""
-    _report(runs, out)
+    _report(runs, out, html=html)
 
 
 @app.command()
@@ -221,6 +223,10 @@ def pair(
         print(line)
 
 
+checkpoint_commands.add_to(app)
+gate_commands.add_to(app)
+
+
 @app.command()
 def doctor(data: Annotated[str | None, typer.Option("--data", help="Folder with tydiqa/ and xquad/.")] = None) -> None:
     """Say what is installed, whether the hook is active, and which data, model and device would be used."""
@@ -232,17 +238,6 @@ def doctor(data: Annotated[str | None, typer.Option("--data", help="Folder with 
         print(f"{'ok ' if finding.ok else 'BAD'} {finding.what:<{width}}  {finding.state}")
     if not all(finding.ok for finding in findings):
         raise typer.Exit(COULD_NOT_JUDGE)
-
-
-def _key_values(text: str) -> dict[str, Any]:
-    pairs = [part for part in text.split(",") if part]
-    wrong = [part for part in pairs if "=" not in part]
-    if wrong:
-        raise IllusionError(f"--model_args: {wrong[0]!r} is no key=value; lists are joined with +, not with commas")
-    from lm_eval.utils import simple_parse_args_string
-
-    parsed: dict[str, Any] = simple_parse_args_string(text)  # as lm_eval reads them: 3000, False, None are no strings
-    return parsed
 
 
 def _probes(failures: bool, everything: bool) -> Any:
@@ -258,16 +253,20 @@ def _check(plan: Any, out: Path) -> None:
     _report([dense, pruned], out / "report")
 
 
-def _report(runs: list[Path], out: Path) -> None:
+def _report(runs: list[Path], out: Path, *, html: bool = False) -> None:
     from lm_eval_illusion.report.build import build_report
     from lm_eval_illusion.report.render.text import render_text
     from lm_eval_illusion.report.write import write_report
 
     built = build_report(runs)
-    write_report(built, out)
+    write_report(built, out, html=html)
     wide = "COLUMNS" not in os.environ and not console.is_terminal
     console.print(render_text(built), width=FILE_WIDTH if wide else None)
-    print(f"report: {out / 'report.md'}, {out / 'report.json'}, {out / 'items.jsonl'}")
+    page = [out / "report.html"] if html else []
+    print(
+        "report: "
+        + ", ".join(str(path) for path in [*page, *(out / n for n in ("report.md", "report.json", "items.jsonl"))])
+    )
 
 
 def main() -> None:

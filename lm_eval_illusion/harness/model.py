@@ -7,6 +7,7 @@ import os
 import platform
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -15,6 +16,8 @@ from lm_eval.api.registry import register_model
 from lm_eval_illusion.errors import IllusionError
 from lm_eval_illusion.harness import cache_guard, demo_model, options
 from lm_eval_illusion.harness.answering import GreedyAnswering
+from lm_eval_illusion.harness.checkpoint.formats import quantisation_of
+from lm_eval_illusion.harness.exported import adopted, load_sliced_as, sliced_folder
 from lm_eval_illusion.harness.scored_requests import PrefillScoring
 from lm_eval_illusion.harness.sweep import resident
 from prune_hooks import PruneSpec, Receipt, prune
@@ -84,9 +87,16 @@ class PrunedHFLM(PrefillScoring, GreedyAnswering):
             from transformers import GgufConfig
 
             kwargs["quantization_config"] = GgufConfig(dequantize=True)  # packed by default, and then not prunable
-        load = partial(super()._create_model, *args, gguf_file=gguf_file, **kwargs)
+        sliced = sliced_folder(kwargs.get("pretrained"))
+        if sliced is None:
+            load = partial(super()._create_model, *args, gguf_file=gguf_file, **kwargs)
+        else:
+            load = partial(self._load_sliced, sliced, kwargs.get("dtype"))
         resident.lend_model(self, {**kwargs, "gguf_file": gguf_file}, load)
         self._prune()
+
+    def _load_sliced(self, folder: Path, dtype: Any) -> None:
+        self._model = load_sliced_as(folder, dtype, self.device)
 
     def _create_tokenizer(self, *args: Any, **kwargs: Any) -> None:
         load = partial(super()._create_tokenizer, *args, **kwargs)
@@ -100,7 +110,9 @@ class PrunedHFLM(PrefillScoring, GreedyAnswering):
 
     def _make_receipt(self) -> Receipt:
         made = prune(self._model, self.tokenizer, self.spec, reuse=resident.reuse())
-        self._receipt = made.to_dict()
+        told = made.to_dict()
+        untouched = self.spec.method == "none" or not self.spec.sparsity
+        self._receipt = adopted(getattr(self, "pretrained", None), self._model, told) if untouched else told
         return made
 
     @property
@@ -135,6 +147,7 @@ class PrunedHFLM(PrefillScoring, GreedyAnswering):
         """Return HFLM's information with the pruning receipt and what made the run, under the key `illusion`."""
         info: dict[str, Any] = super().get_model_info()
         config = self.model.config
+        base = self.receipt.get("exported", {}).get("base", {})
         info["illusion"] = {
             "receipt": self.receipt,
             "model": {
@@ -147,6 +160,9 @@ class PrunedHFLM(PrefillScoring, GreedyAnswering):
                 "attn_implementation": getattr(config, "_attn_implementation", None),
                 "device": str(self.device),
                 "max_length": self.max_length,
+                "quantization": quantisation_of(config),
+                "base": base.get("pretrained"),
+                "base_revision": base.get("revision"),
             },
             "processes": self.world_size,
             "batch_size": self.batch_size,

@@ -14,7 +14,7 @@ from lm_eval_illusion.report.conclusion import conclude_all
 from lm_eval_illusion.report.curves import gather_curves
 from lm_eval_illusion.report.halves import HALVES, MATCHERS, NORMALISERS
 from lm_eval_illusion.report.headline import headline
-from lm_eval_illusion.report.items import examples, item_lines
+from lm_eval_illusion.report.items import examples, item_lines, items_digest
 from lm_eval_illusion.report.join import join_runs
 from lm_eval_illusion.report.leaks import leak_figures
 from lm_eval_illusion.report.merge import read_merged
@@ -26,7 +26,7 @@ from lm_eval_illusion.report.runs import Run
 from lm_eval_illusion.report.schema import Comparison, ReportFile, Settings
 from lm_eval_illusion.report.summary import label_runs, summarise_run
 
-__all__ = ["DEFAULTS", "Report", "build_report"]
+__all__ = ["DEFAULTS", "Report", "build_from", "build_report"]
 
 DEFAULTS = Settings(
     level=0.95, margin=0.05, min_items=30, min_clusters=8, normaliser=NORMALISERS[0], matcher=MATCHERS[0]
@@ -62,7 +62,11 @@ def build_report(runs: Sequence[Path], *, settings: Settings = DEFAULTS) -> Repo
             f"{len(runs)} run given, expected a dense one and at least one pruned: "
             "`lm-eval-illusion report RUN_DENSE RUN_PRUNED [MORE ...] --out DIR`"
         )
-    read = [read_merged(Path(path)) for path in runs]
+    return build_from([read_merged(Path(path)) for path in runs], settings=settings)
+
+
+def build_from(read: list[Run], *, settings: Settings = DEFAULTS) -> Report:
+    """`build_report` of runs that were read already, the dense one first."""
     for run in read:
         check_halves(run)
     for other in read[1:]:
@@ -78,8 +82,9 @@ def build_report(runs: Sequence[Path], *, settings: Settings = DEFAULTS) -> Repo
     items = tuple(item_lines(read, labels))
     file = ReportFile(
         schema_name="lm-eval-illusion/report",
-        schema_version=3,
+        schema_version=4,
         tool_version=__version__,
+        items_sha256=items_digest(items),
         settings=settings,
         headline=[*(f"ALARM: {text}" for text in alarms), *(line for c in comparisons for line in c.headline[:-1])],
         notes=notes,

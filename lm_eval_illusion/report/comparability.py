@@ -80,17 +80,21 @@ def check_comparable(first: Run, other: Run) -> None:
 
 
 def _check_checkpoint(first: Run, other: Run) -> None:
-    """Two `pruned_hf` runs are of one checkpoint; any two runs are at least of one architecture where both say it."""
+    """Two runs pruned in place, or of checkpoints exported from one, are of one checkpoint.
+
+    A checkpoint that was left as it is may come from anywhere: a note says so. Any two runs are at least of one
+    architecture where both say it.
+    """
     one, two = first.facts, other.facts
     names = ["model_type"]
-    if one.model == two.model == "pruned_hf":
+    if one.model == two.model == "pruned_hf" and not two.left_as_it_is:
         names = ["pretrained", "revision", "model_type"]
     for name in names:
-        before, after = one.identity.get(name), two.identity.get(name)
+        before, after = one.origin(name), two.origin(name)
         if before is not None and after is not None and before != after:
             raise IllusionError(
                 f"the model's {name} differs: {before} in {first.path}, {after} in {other.path}; prune the checkpoint "
-                "that the dense run used (a checkpoint pruned and saved elsewhere is run with --model hf)"
+                "that the dense run used (one pruned and saved elsewhere is run with method=none, or with --model hf)"
             )
 
 

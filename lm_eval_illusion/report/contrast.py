@@ -9,7 +9,7 @@ import numpy as np
 from lm_eval_illusion.report.classes import count_transitions
 from lm_eval_illusion.report.close_calls import tied_flips
 from lm_eval_illusion.report.columns import Columns, Distance, Floats
-from lm_eval_illusion.report.figures import difference, quadrants_of
+from lm_eval_illusion.report.figures import difference, quadrants_of, share
 from lm_eval_illusion.report.measures import (
     Contrast,
     DistanceContrast,
@@ -67,6 +67,7 @@ def _flips(before: Floats, after: Floats, clusters: Clusters, margin: float, eno
         won=won,
         delta=difference(change, clusters),
         flips=(lost + won) / count,
+        changed=share((change != 0).astype(np.float64), clusters),
         p=mcnemar(lost, won),
         p_cluster=sign_flip(change, clusters.cluster) if clusters.clustered else None,
         p_holm=None,

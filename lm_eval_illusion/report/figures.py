@@ -60,7 +60,7 @@ def model_figures(side: Side, clusters: Clusters) -> ModelFigures:
         f1=_mean(side.f1),
         char_f1=_mean(side.char_f1),
         far_less_near=None if near is None or far is None else difference(far - near, clusters),
-        failures=_failures(side),
+        failures=_failures(side, clusters),
         tied=tied_answers(side),
     )
 
@@ -113,10 +113,14 @@ def _sensitivity(side: Side, distance: Distance) -> dict[str, dict[str, float | 
     return {n: {m: _mean(right[n] - generated[m]) for m in MATCHERS} for n in NORMALISERS}
 
 
-def _failures(side: Side) -> Failures | None:
+def _failures(side: Side, clusters: Clusters) -> Failures | None:
     if side.flags is None:
         return None
-    return Failures(**{name: _mean(values) for name, values in side.flags.items()})
+    known = {name: values for name, values in side.flags.items() if not np.isnan(values).any()}
+    return Failures.model_validate(
+        {name: _mean(values) for name, values in side.flags.items()}
+        | {"intervals": {name: share(values, clusters) for name, values in known.items()}}
+    )
 
 
 def _mean(values: Floats | None) -> float | None:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from lm_eval_illusion.report.classes import quadrant
-from lm_eval_illusion.report.halves import ChoiceHalf, GenerationHalf, Half
+from lm_eval_illusion.report.halves import HALVES, ChoiceHalf, GenerationHalf, Half
 from lm_eval_illusion.report.join import Item, gather
 from lm_eval_illusion.report.probe_items import probe_states
-from lm_eval_illusion.report.runs import Document, Run
+from lm_eval_illusion.report.render.safe import escape_invisible
+from lm_eval_illusion.report.runs import Document, HalfRecord, Run
 from lm_eval_illusion.report.schema import Example
 
-__all__ = ["examples", "item_lines"]
+__all__ = ["examples", "item_lines", "items_digest", "items_text"]
 
 
 def item_lines(runs: Sequence[Run], labels: Sequence[str]) -> list[dict[str, Any]]:
@@ -27,7 +29,7 @@ def item_lines(runs: Sequence[Run], labels: Sequence[str]) -> list[dict[str, Any
     lines = []
     for item_id in sorted(set().union(*tables)):
         found = [table[item_id] for table in tables if item_id in table]
-        halves = {condition: half for halves in reversed(found) for condition, half in halves.items()}
+        halves = {condition: record.half for there in reversed(found) for condition, record in there.items()}
         first = next(iter(halves.values()))
         near, far, written = halves.get("mc"), halves.get("mc_far"), halves.get("gen")
         document = next((run.documents[item_id] for run in runs if item_id in run.documents), Document("", ""))
@@ -37,6 +39,7 @@ def item_lines(runs: Sequence[Run], labels: Sequence[str]) -> list[dict[str, Any
                 "dataset": first.dataset,
                 "language": first.language,
                 "cluster": first.cluster,
+                "passage_sha256": first.passage_sha256,
                 "question": document.question,
                 "passage": document.passage,
                 "gold": written.gold_text if isinstance(written, GenerationHalf) else _gold(near) or _gold(far),
@@ -52,11 +55,22 @@ def item_lines(runs: Sequence[Run], labels: Sequence[str]) -> list[dict[str, Any
     return lines
 
 
-def _by_item(run: Run) -> dict[str, dict[str, Half]]:
-    table: dict[str, dict[str, Half]] = {}
+def items_text(items: Iterable[Mapping[str, Any]]) -> str:
+    """What items.jsonl holds: a line each, invisible and direction-changing characters as escapes."""
+    lines = (json.dumps(item, ensure_ascii=False, allow_nan=False) for item in items)
+    return escape_invisible("".join(line + "\n" for line in lines))
+
+
+def items_digest(items: Iterable[Mapping[str, Any]]) -> str:
+    """SHA-256 of items.jsonl."""
+    return hashlib.sha256(items_text(items).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _by_item(run: Run) -> dict[str, dict[str, HalfRecord]]:
+    table: dict[str, dict[str, HalfRecord]] = {}
     for condition, records in run.halves.items():
         for item_id, record in records.items():
-            table.setdefault(item_id, {})[condition] = record.half
+            table.setdefault(item_id, {})[condition] = record
     return table
 
 
@@ -70,9 +84,16 @@ def _options(half: Half | None) -> dict[str, Any] | None:
     return {"choices": half.choices, "gold": half.gold, "sources": half.sources}
 
 
-def _answers(halves: Mapping[str, Half]) -> dict[str, Any]:
+def _answers(records: Mapping[str, HalfRecord]) -> dict[str, Any]:
+    halves = {condition: record.half for condition, record in records.items()}
     written = halves.get("gen")
-    answers: dict[str, Any] = {}
+    answers: dict[str, Any] = {
+        "asked": {
+            condition: {"task": record.task, "doc_hash": record.doc_hash, "prompt_hash": record.prompt_hash}
+            for condition, record in sorted(records.items())
+            if condition in HALVES
+        }
+    }
     for name, key in (("near", "mc"), ("far", "mc_far")):
         half = halves.get(key)
         answers[name] = _scored(half) if isinstance(half, ChoiceHalf) else None
@@ -86,6 +107,7 @@ def _scored(half: ChoiceHalf) -> dict[str, Any]:
     return {
         "valid": half.valid,
         "invalid_reason": half.invalid_reason,
+        "fits": half.fits,
         "right": half.right,
         "picked": half.picked,
         "logprobs": [None if value is None or not math.isfinite(value) else value for value in half.logprobs],
@@ -98,9 +120,11 @@ def _written(half: GenerationHalf) -> dict[str, Any]:
     return {
         "valid": half.valid,
         "invalid_reason": half.invalid_reason,
+        "fits": half.fits,
         "answer": half.answer,
         "right": half.right,
         "f1": None if half.f1 is None or not math.isfinite(half.f1) else half.f1,
+        "char_f1": None if half.char_f1 is None or not math.isfinite(half.char_f1) else half.char_f1,
         "tied_steps": half.tied_steps,
         "flags": half.flags,
     }

@@ -100,6 +100,8 @@ class Failures(Plain):
     repeated: float | None
     cut: float | None
     unclosed_thought: float | None
+    intervals: dict[str, Estimate]
+    """The same shares with their intervals, by name, where they are known."""
 
 
 class ModelFigures(Plain):
@@ -139,6 +141,8 @@ class Flips(Plain):
     """(c - b)/n."""
     flips: float | None
     """(b + c)/n."""
+    changed: Estimate
+    """The same share with its interval."""
     p: float
     """Exact McNemar."""
     p_cluster: float | None

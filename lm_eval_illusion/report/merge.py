@@ -15,6 +15,8 @@ __all__ = ["JOINT", "merge_runs", "read_merged", "split_path"]
 JOINT = "+"
 """Between the folders of one model on the command line."""
 
+_SAID_WHERE_SO = ("adapter", "quantization")
+"""Silence means that there is none, where one backend made both runs: in one run alone, it is another model."""
 _MAY_DIFFER = ("device", "torch")
 """Where and with what a run was made, not which model: both are kept, joined, and a note compares them."""
 
@@ -89,7 +91,8 @@ def merge_runs(runs: Sequence[Run]) -> Run:
                     "once: leave one of these folders out"
                 )
             table.update(records)
-    identity = {name: _joined([run.facts.identity.get(name) for run in runs]) for name in first.facts.identity}
+    names = dict.fromkeys(name for run in runs for name in run.facts.identity)
+    identity = {name: _joined([run.facts.identity.get(name) for run in runs]) for name in names}
     documents = {key: document for run in reversed(runs) for key, document in run.documents.items()}
     return replace(
         first,
@@ -113,9 +116,14 @@ def _check_same(first: Run, other: Run) -> None:
     one, two = first.facts, other.facts
     rows: list[tuple[str, object, object]] = [
         (f"the model's {name}", one.identity.get(name), two.identity.get(name))
-        for name in one.identity
-        if name not in _MAY_DIFFER and None not in (one.identity.get(name), two.identity.get(name))
+        for name in one.identity.keys() | two.identity.keys()
+        if name not in _MAY_DIFFER
+        and (
+            (name in _SAID_WHERE_SO and one.model == two.model)
+            or None not in (one.identity.get(name), two.identity.get(name))
+        )
     ]
+    rows.sort(key=lambda row: row[0])
     rows += [
         ("weights_sha256", (one.receipt or {}).get("weights_sha256"), (two.receipt or {}).get("weights_sha256")),
         ("the chat template", one.chat_template, two.chat_template),

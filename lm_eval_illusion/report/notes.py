@@ -99,7 +99,7 @@ def _reference(dense: ModelFigures, label: str) -> list[Note]:
 def _format(model: ModelFigures | None, label: str) -> list[Note]:
     if model is None or model.failures is None:
         return []
-    shares = model.failures.model_dump()
+    shares = model.failures.model_dump(exclude={"intervals"})
     high = [f"{share:.0%} {name.replace('_', ' ')}" for name, share in shares.items() if share and share > FORMAT_LOSS]
     if not high:
         return []

@@ -15,9 +15,10 @@ from pydantic_core import from_json
 
 from lm_eval_illusion.errors import IllusionError
 from lm_eval_illusion.pairs.conditions import CONDITIONS
-from lm_eval_illusion.report.halves import RECORD_SCHEMA, parse_half
+from lm_eval_illusion.report.halves import RECORD_SCHEMA, Half, parse_half
 from lm_eval_illusion.report.run_facts import RUN_AGAIN, facts_of, generation_of, section
 from lm_eval_illusion.report.runs import Document, HalfRecord, Run, TaskFacts
+from lm_eval_illusion.report.tallies import check_tally
 
 __all__ = ["find_results", "read_run"]
 
@@ -78,11 +79,12 @@ def read_run(path: Path) -> Run:
             raise IllusionError(
                 f"{results_file} names task {name}, but {samples.name} is missing beside it; {RUN_AGAIN}"
             )
-        count = 0
+        mine: list[Half] = []
         for where, record in _records(samples):
-            _add(where, name, record, halves, documents)
-            count += 1
+            mine.append(_add(where, name, record, halves, documents))
+        count = len(mine)
         _check_count(results, name, count, samples)
+        check_tally(results, samples, name, mine)
         tasks[name] = TaskFacts(
             name=name,
             version=str(section(results, "versions", results_file).get(name)),
@@ -129,7 +131,7 @@ def _add(
     record: Mapping[str, Any],
     halves: dict[str, dict[str, HalfRecord]],
     documents: dict[str, Document],
-) -> None:
+) -> Half:
     metric = record.get("illusion")
     if not isinstance(metric, dict):
         raise IllusionError(
@@ -169,3 +171,4 @@ def _add(
         doc = record.get("doc")
         doc = doc if isinstance(doc, dict) else {}
         documents[half.item_id] = Document(str(doc.get("question", "")), str(doc.get("passage", "")))
+    return half

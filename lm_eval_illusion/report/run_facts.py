@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from lm_eval_illusion.errors import IllusionError
-from lm_eval_illusion.report.runs import IDENTITY, RunFacts
+from lm_eval_illusion.report.runs import IDENTITY, TOLD_ONLY, RunFacts
 
 __all__ = ["RUN_AGAIN", "facts_of", "generation_of", "section"]
+
+_PACKING = ("quantization", "load_in_8bit", "load_in_4bit", "autogptq", "gptqmodel", "quantization_config", "gguf_file")
+"""Model arguments that say how weights are packed: vLLM's first, then those of hf."""
+_ADAPTERS = ("peft", "delta", "lora_local_path")
 
 RUN_AGAIN = "run `lm_eval ... --log_samples --output_path NEW_FOLDER` again"
 
@@ -72,9 +76,11 @@ def facts_of(results: Mapping[str, Any], where: Path) -> RunFacts:
 def _identity(
     results: Mapping[str, Any], config: Mapping[str, Any], illusion: Mapping[str, Any], where: Path
 ) -> dict[str, str | None]:
-    """Return what was loaded: as pruned_hf tells it, else what the harness knows.
+    """Return what was loaded: as pruned_hf tells it, else what the harness knows, else what was asked for.
 
-    The harness's own `device` is what was asked for, cuda:0 by default whatever was used, and says nothing.
+    `hf` tells parameters, dtype and revision; vLLM and other backends nothing beside their arguments, and a dtype of
+    "auto" there says nothing. The harness's own `device` is what was asked for, cuda:0 by default whatever was used,
+    and says nothing either.
     """
     told, versions = section(illusion, "model", where), section(illusion, "versions", where)
     args = config.get("model_args") or {}
@@ -82,21 +88,29 @@ def _identity(
         args = dict(part.strip().partition("=")[::2] for part in args.split(","))
     torch = re.search(r"^PyTorch version: (\S+)", str(results.get("pretty_env_info")), re.MULTILINE)
     known = {
-        "pretrained": args.get("pretrained"),
-        "revision": config.get("model_revision"),
+        "pretrained": args.get("pretrained") or args.get("model"),
+        "revision": config.get("model_revision") or args.get("revision"),
         "parameters": config.get("model_num_parameters"),
-        "dtype": config.get("model_dtype"),
+        "dtype": config.get("model_dtype") or (None if args.get("dtype") == "auto" else args.get("dtype")),
+        "adapter": _named(args, _ADAPTERS),
+        "quantization": _named(args, _PACKING),
         "max_length": results.get("max_length"),
         "torch": versions.get("torch") or (torch and torch[1]),
-        **told,
+        **{name: value for name, value in told.items() if value is not None},
     }
-    facts = {name: _text(known.get(name)) for name in IDENTITY}
+    facts = {name: _text(known.get(name)) for name in IDENTITY if name not in TOLD_ONLY or known.get(name) is not None}
     dtype, device = facts["dtype"], facts["device"]
     return {
         **facts,
         "dtype": dtype.removeprefix("torch.") if dtype else None,
         "device": device.partition(":")[0] if device else None,
     }
+
+
+def _named(args: Mapping[str, Any], names: Iterable[str]) -> str | None:
+    """Return those of some arguments that were given, as `name=value`; None where none was."""
+    given = [f"{name}={args[name]}" for name in names if args.get(name) not in (None, False, "", "False", "None")]
+    return ", ".join(given) or None
 
 
 def generation_of(config: object) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
+from lm_eval_illusion.report.run_origin import origin_notes
 from lm_eval_illusion.report.schema import Note, RunSummary
 
 __all__ = ["run_notes"]
@@ -61,17 +62,7 @@ def run_notes(runs: Sequence[RunSummary], caches: Sequence[str | None]) -> list[
     thinking = ", thinking on" if runs[0].enable_thinking else ""
     notes.append(_note("info", f"Prompt in all runs: {shots} demonstration(s), {chat}, {system}{thinking}."))
     for run in runs[1:]:
-        notes += [
-            _note(
-                "alarm",
-                f"{run.label} is another model than {runs[0].label}: {name} {after} against {before}. Compare a pruned "
-                "model with the checkpoint it was pruned from.",
-            )
-            for name, before, after in (
-                (name, runs[0].identity.get(name), run.identity.get(name)) for name in ("class", "parameters")
-            )
-            if before is not None and after is not None and before != after
-        ]
+        notes += origin_notes(runs[0], run)
         facts = zip(_made_with(runs[0]).items(), _made_with(run).values(), strict=True)
         shared += [
             _Said("warning", f"{name} differs: {before} in {runs[0].label}, {after} in ", run.label, ".")
@@ -94,10 +85,6 @@ def run_notes(runs: Sequence[RunSummary], caches: Sequence[str | None]) -> list[
         pruned = run.pruning is not None and run.pruning.method not in (None, "none")
         if pruned and index == 0:
             notes.append(_note("warning", f"The first run ({run.label}) is the reference, yet it was pruned itself."))
-        if not pruned and index and run.pruning is not None:
-            notes.append(
-                _note("info", f"{run.label} was not pruned (method none): a comparison of a model with itself.")
-            )
         reached = run.pruning.sparsity_reached if run.pruning else None
         asked = run.pruning.sparsity_asked if run.pruning else None
         if pruned and reached is not None and asked is not None and abs(reached - asked) > 0.01:

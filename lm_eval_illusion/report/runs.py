@@ -9,11 +9,15 @@ from typing import Any
 
 from lm_eval_illusion.report.halves import Half
 
-__all__ = ["IDENTITY", "Document", "HalfRecord", "Run", "RunFacts", "TaskFacts"]
+__all__ = ["IDENTITY", "TOLD_ONLY", "Document", "HalfRecord", "Run", "RunFacts", "TaskFacts"]
 
 IDENTITY = (
     "pretrained",
     "revision",
+    "base",
+    "base_revision",
+    "adapter",
+    "quantization",
     "model_type",
     "class",
     "parameters",
@@ -23,7 +27,10 @@ IDENTITY = (
     "device",
     "torch",
 )
-"""Facts about the loaded model that a results file may tell."""
+"""Facts about the loaded model that a results file may tell; `TOLD_ONLY` are left out where it does not."""
+
+TOLD_ONLY = ("base", "base_revision", "adapter", "quantization")
+"""Of a checkpoint that was exported, the one it was pruned from; adapters put on; how weights are packed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +70,18 @@ class RunFacts:
     enable_thinking: bool | None
     receipt: Mapping[str, Any] | None
     """The pruning receipt, None for a dense model or another backend."""
+
+    @property
+    def left_as_it_is(self) -> bool:
+        """Whether the checkpoint was loaded and nothing done to it: whatever made it, no receipt tells."""
+        spec = (self.receipt or {}).get("spec")
+        return isinstance(spec, dict) and spec.get("method") == "none"
+
+    def origin(self, name: str) -> str | None:
+        """A fact of `identity`; of an exported checkpoint, `pretrained` and `revision` of the one it was made from."""
+        if name in ("pretrained", "revision") and self.identity.get("base") is not None:
+            name = {"pretrained": "base", "revision": "base_revision"}[name]
+        return self.identity.get(name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from lm_eval_illusion.report.probe_measures import ProbeContrast, ProbeFigures
 __all__ = [
     "Comparison",
     "Example",
+    "LayerSparsity",
     "LeakFigures",
     "Note",
     "OfficialMean",
@@ -30,6 +31,7 @@ __all__ = [
     "Row",
     "RunSummary",
     "Settings",
+    "TaskAsked",
 ]
 
 
@@ -116,6 +118,18 @@ class Overlap(Plain):
     why: str
 
 
+class LayerSparsity(Plain):
+    """What pruning reached in one kind of matrix of one block; experts of a block count together."""
+
+    block: int | None
+    """0-based; None for a matrix outside numbered blocks."""
+    part: str
+    """Name within the block, numbers of experts as `*`: self_attn.q_proj."""
+    weights: int
+    zeros: int
+    """Exact zeros after pruning."""
+
+
 class PruningSummary(Plain):
     """The receipt in brief."""
 
@@ -136,6 +150,17 @@ class PruningSummary(Plain):
     tokens_per_language: dict[str, int] | None
     spec_digest: str | None
     weights_sha256: str | None
+    layers: list[LayerSparsity] | None
+    """None where the receipt lists no matrices, or whole structures were removed instead of weights."""
+
+
+class TaskAsked(Plain):
+    """What must be the same for two runs of a task to be comparable."""
+
+    version: str
+    num_fewshot: int
+    generation: str | None
+    """The generation arguments in effect; None where it generates nothing."""
 
 
 class RunSummary(Plain):
@@ -151,7 +176,10 @@ class RunSummary(Plain):
     identity: dict[str, str | None]
     """What was loaded: see `runs.IDENTITY`."""
     tasks: list[str]
+    asked: dict[str, TaskAsked]
+    """task -> how it was asked: a report can be the baseline of a later gate."""
     num_fewshot: list[int]
+    fewshot_as_multiturn: bool | None
     chat_template: str | None
     system_instruction: str | None
     enable_thinking: bool | None
@@ -205,8 +233,10 @@ class ReportFile(Plain):
     """Everything the pages show."""
 
     schema_name: Literal["lm-eval-illusion/report"]
-    schema_version: Literal[3]
+    schema_version: Literal[4]
     tool_version: str
+    items_sha256: str
+    """Of items.jsonl, so that the two files of a stored report are known to belong together."""
     settings: Settings
     headline: list[str]
     notes: list[Note]

@@ -9,26 +9,28 @@ from typing import Any
 from pydantic import ValidationError
 
 from lm_eval_illusion.errors import IllusionError
+from lm_eval_illusion.report.layers import layers_of
 from lm_eval_illusion.report.naming import distinguish, numbered, settings_of
 from lm_eval_illusion.report.overlap import find_overlap
 from lm_eval_illusion.report.runs import Run
-from lm_eval_illusion.report.schema import PruningSummary, RunSummary
+from lm_eval_illusion.report.schema import PruningSummary, RunSummary, TaskAsked
 
 __all__ = ["label_runs", "summarise_run"]
 
 
 def label_runs(runs: list[Run]) -> list[str]:
     """Short, distinct names: method, sparsity and what differs where runs were pruned, else `dense` or the folder."""
-    bases = [_base(run, index) for index, run in enumerate(runs)]
+    bases = [_base(run, index, runs[0]) for index, run in enumerate(runs)]
     extras = distinguish(bases, [_told_apart(run) for run in runs])
     names = (f"{base} {extra}".rstrip() for base, extra in zip(bases, extras, strict=True))
     return numbered([re.sub(r"[^\w .:+-]", "_", name)[:60] for name in names])
 
 
-def _base(run: Run, index: int) -> str:
+def _base(run: Run, index: int, first: Run) -> str:
     spec = _spec(run)
     if not spec or spec.get("method") == "none":
-        return "dense" if index == 0 or spec else _folder(run)
+        same = bool(spec) and run.facts.identity.get("pretrained") == first.facts.identity.get("pretrained")
+        return "dense" if index == 0 or same else _folder(run)
     unstructured = spec.get("pattern") in (None, "unstructured")
     return f"{spec.get('method')} {_number(spec.get('sparsity')) if unstructured else spec.get('pattern')}"
 
@@ -70,6 +72,11 @@ def _summarise(run: Run, label: str) -> RunSummary:
         transformers_version=facts.transformers_version,
         identity=dict(facts.identity),
         tasks=sorted(run.tasks),
+        asked={
+            name: TaskAsked(version=task.version, num_fewshot=task.num_fewshot, generation=task.generation)
+            for name, task in sorted(run.tasks.items())
+        },
+        fewshot_as_multiturn=facts.fewshot_as_multiturn,
         num_fewshot=sorted({task.num_fewshot for task in run.tasks.values()}),
         chat_template=facts.chat_template,
         system_instruction=facts.system_instruction,
@@ -130,4 +137,5 @@ def _pruning(run: Run) -> PruningSummary | None:
         tokens_per_language=calibration.get("tokens_per_language"),
         spec_digest=receipt.get("spec_digest"),
         weights_sha256=receipt.get("weights_sha256"),
+        layers=layers_of(receipt),
     )

@@ -224,6 +224,7 @@ def write_run(
     home = folder / "org__model"
     home.mkdir(parents=True, exist_ok=True)
     tasks: dict[str, int] = {}
+    scores: dict[str, dict[str, Any]] = {}
     places = sorted({(q.dataset, q.language) for q in questions})
     for dataset, language in places:
         mine = [q for q in questions if (q.dataset, q.language) == (dataset, language)]
@@ -234,11 +235,12 @@ def write_run(
                 continue
             task = f"{dataset}_{condition}_{language}"
             tasks[task] = len(here)
+            scores[task] = {"alias": task, **_score(condition, here)}
             lines = [json.dumps(record(q, condition, n, prompt_prefix), ensure_ascii=False) for n, q in enumerate(here)]
             path = home / f"samples_{task}_{stamp}.jsonl"
             path.write_text("".join(line + "\n" for line in lines), encoding="utf-8", newline="\n")
     whole = {
-        "results": {task: {"alias": task} for task in tasks},
+        "results": scores,
         "configs": {
             task: {"task": task, **({"generation_kwargs": GENERATION} if "_gen_" in task else {})} for task in tasks
         },
@@ -273,6 +275,14 @@ def write_run(
     }
     (home / f"results_{stamp}.json").write_text(json.dumps(whole, indent=2, ensure_ascii=False), encoding="utf-8")
     return folder
+
+
+def _score(condition: str, questions: Sequence[Question]) -> dict[str, float]:
+    """The mean of R or G over valid items, as the harness writes it; nothing of probes."""
+    name = {"mc": "acc_norm,none", "mc_far": "acc_norm,none", "gen": "correct,none"}.get(condition)
+    key = "standard" if condition == "gen" else "chars"
+    rights = [float(metric(q, condition)["right"][key]) for q in questions if q.valid] if name else []
+    return {name: sum(rights) / len(rights)} if name and rights else {}
 
 
 def pattern(bits: str, **fields: Any) -> list[Question]:
