@@ -1,6 +1,6 @@
 """The command line: the only module that reads arguments, prints and exits.
 
-Exit codes: 0 done, 2 could not judge (bad input, missing data, unusable runs); 1 is kept for a gate that failed.
+Exit codes: 0 done, 1 the gate failed, 2 could not judge (bad input, missing data, unusable runs).
 """
 
 from __future__ import annotations
