@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictFloat, StrictInt, model_validator
@@ -116,6 +117,9 @@ class GenerationHalf(Common):
     def _complete(self) -> GenerationHalf:
         if self.valid and self.right.get("standard") is None:
             raise ValueError("a valid generation record needs right.standard")
+        for name, score in (("f1", self.f1), ("char_f1", self.char_f1)):
+            if score is not None and not math.isnan(score) and not 0 <= score <= 1:
+                raise ValueError(f"{name} {score:g} lies outside 0 to 1")
         if self.valid and CONDITIONS[self.condition].recovers and self.control is None:
             raise ValueError(f"a valid {self.condition} record needs control")
         return self

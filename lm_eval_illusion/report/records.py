@@ -65,6 +65,15 @@ def read_run(path: Path) -> Run:
     """
     results_file = find_results(path)
     results = _load(results_file, results_file.read_bytes())
+    try:
+        return _read(path, results_file, results)
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
+        raise IllusionError(
+            f"{results_file}: damaged or edited, a value is of another type than lm_eval writes ({error}); {RUN_AGAIN}"
+        ) from None
+
+
+def _read(path: Path, results_file: Path, results: Mapping[str, Any]) -> Run:
     configs = section(results, "configs", results_file)
     names = sorted(configs)
     if not names:

@@ -17,13 +17,24 @@ from lm_eval_illusion.report.schema import PruningSummary, RunSummary, TaskAsked
 
 __all__ = ["label_runs", "summarise_run"]
 
+_DAMAGE = (ValidationError, AttributeError, OverflowError, TypeError, ValueError)
+"""What values of other types than a receipt's lead to."""
+
 
 def label_runs(runs: list[Run]) -> list[str]:
     """Short, distinct names: method, sparsity and what differs where runs were pruned, else `dense` or the folder."""
-    bases = [_base(run, index, runs[0]) for index, run in enumerate(runs)]
-    extras = distinguish(bases, [_told_apart(run) for run in runs])
+    parts = [_parts(run, index, runs[0]) for index, run in enumerate(runs)]
+    bases = [base for base, _ in parts]
+    extras = distinguish(bases, [settings for _, settings in parts])
     names = (f"{base} {extra}".rstrip() for base, extra in zip(bases, extras, strict=True))
     return numbered([re.sub(r"[^\w .:+-]", "_", name)[:60] for name in names])
+
+
+def _parts(run: Run, index: int, first: Run) -> tuple[str, dict[str, str]]:
+    try:
+        return _base(run, index, first), _told_apart(run)
+    except _DAMAGE as error:
+        raise _damaged(run, error) from None
 
 
 def _base(run: Run, index: int, first: Run) -> str:
@@ -52,11 +63,15 @@ def summarise_run(run: Run, label: str) -> RunSummary:
     """
     try:
         return _summarise(run, label)
-    except (ValidationError, AttributeError, TypeError) as error:
-        reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
-        raise IllusionError(
-            f"{run.results_file}: damaged pruning receipt or run facts ({reason}); run `lm_eval --log_samples` again"
-        ) from None
+    except _DAMAGE as error:
+        raise _damaged(run, error) from None
+
+
+def _damaged(run: Run, error: Exception) -> IllusionError:
+    reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
+    return IllusionError(
+        f"{run.results_file}: damaged pruning receipt or run facts ({reason}); run `lm_eval --log_samples` again"
+    )
 
 
 def _summarise(run: Run, label: str) -> RunSummary:

@@ -30,20 +30,19 @@ def check_tally(results: Mapping[str, Any], samples: Path, task: str, halves: It
     if not isinstance(scores, dict):
         return
     right: dict[str, list[float]] = {"acc_norm,none": [], "correct,none": []}
-    for half in halves:
-        if half.condition not in HALVES or not half.valid:
-            continue
+    valid = [half for half in halves if half.valid and half.condition in HALVES]
+    for half in valid:
         if isinstance(half, ChoiceHalf):
             right["acc_norm,none"].append(float(bool(half.right[NORMALISERS[0]])))
         elif isinstance(half, GenerationHalf):
             right["correct,none"].append(float(bool(half.right[MATCHERS[0]])))
     for metric, values in right.items():
         said = scores.get(metric)
-        if not values or not isinstance(said, (int, float)) or not math.isfinite(said):
+        if not valid or not isinstance(said, (int, float)) or not math.isfinite(said):
             continue
-        mean = sum(values) / len(values)
-        if abs(mean - said) > _CLOSE:
+        mean = sum(values) / len(values) if values else math.nan
+        if not abs(mean - said) <= _CLOSE:
             raise IllusionError(
                 f"{samples}: the records of {task} are right in {mean:.4f}, but the results file beside it says "
-                f"{metric} {said:.4f}: a samples file of another run, or edited; {RUN_AGAIN}"
+                f"{metric} {said:.4f}: a samples file of another task or run, or edited; {RUN_AGAIN}"
             )

@@ -278,6 +278,7 @@ def test_where_nothing_can_be_counted_no_share_is_given(tmp_path):
     found = inspect_checkpoint(write(tmp_path / "m", packed, {"quantization_config": told}))
     assert found.blocks.sparsity is None
     assert "not known of the blocks' matrices" in text_of(found)
+    assert "pattern     not known" in text_of(found)
 
 
 @pytest.mark.parametrize(("point", "counted"), [(None, True), (0, True), (3, False)])
@@ -357,6 +358,23 @@ def test_gguf_floats_are_counted_and_quantised_types_named(tmp_path):
     }
     assert found.not_counted == {"a quantised type (Q8_0)": 64}
     assert inspect_checkpoint(file).blocks == found.blocks
+
+
+def test_whether_packed_ends_are_tied_is_not_guessed(tmp_path):
+    writer = gguf.GGUFWriter(tmp_path / "m.gguf", "llama")
+    packed = gguf.GGMLQuantizationType.Q8_0
+    for name in ("token_embd.weight", "output.weight"):
+        writer.add_tensor(name, gguf.quants.quantize(np.ones((4, 32), np.float32), packed), raw_dtype=packed)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    found = inspect_checkpoint(tmp_path / "m.gguf")
+    assert (found.tied.state, found.tied.embedding, found.tied.head) == (
+        "unknown",
+        "token_embd.weight",
+        "output.weight",
+    )
 
 
 # ------------------------------------------------------------------ what cannot be read

@@ -12,7 +12,7 @@ _TIED = {
     "tied": "yes: the head is not stored, it is {embedding}",
     "stored twice": "stored twice: {head} holds the values of {embedding}",
     "untied": "no: {head} is a matrix of its own",
-    "unknown": "cannot be told from the names of the tensors",
+    "unknown": "cannot be told: a tensor has no name known here, or is packed",
 }
 MOST_PATTERNS = 3
 
@@ -37,7 +37,7 @@ def _head(found: Inspection) -> Iterator[str]:
         ("weights", f"{whole.weights:,} stored, {blocks.weights:,} in {blocks.matrices} matrices of the blocks"),
         ("tied", tied + said),
         ("sparsity", f"{_share(blocks)} of the blocks' matrices, {_share(whole)} of the whole model"),
-        ("pattern", _patterns(blocks.patterns, blocks.matrices) or "none"),
+        ("pattern", _patterns(blocks.patterns, blocks.matrices) or ("none" if blocks.counted else "not known")),
     ]
     rows += [("not counted", f"{count:,} weights: {reason}") for reason, count in found.not_counted.items()]
     if found.receipt is not None:

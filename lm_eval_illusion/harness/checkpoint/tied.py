@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lm_eval_illusion.harness.checkpoint.files import Stored
+from lm_eval_illusion.harness.checkpoint.formats import FLOATS
 
 _EMBEDDING = re.compile(r"(^|\.)(embed_tokens|wte|embed_in|word_embeddings|shared|token_embd|tok_embeddings)\.weight$")
 _HEAD = re.compile(r"(^|\.)(lm_head|embed_out|output)\.weight$")
@@ -44,8 +45,11 @@ def tied_of(files: Any, config: Mapping[str, Any]) -> Tied:
     if head is None:
         return Tied("unknown" if said is False else "tied", embedding, None, said)
     one, two = tensors[embedding], tensors[head]
-    same = (one.shape, one.dtype) == (two.shape, two.dtype) and _equal(files, embedding, head)
-    return Tied("stored twice" if same else "untied", embedding, head, said)
+    if (one.shape, one.dtype) != (two.shape, two.dtype):
+        return Tied("untied", embedding, head, said)
+    if one.dtype not in FLOATS:
+        return Tied("unknown", embedding, head, said)
+    return Tied("stored twice" if _equal(files, embedding, head) else "untied", embedding, head, said)
 
 
 def _equal(files: Any, one: str, two: str) -> bool:
