@@ -44,6 +44,10 @@ class Exported:
     """"from_pretrained" or "load_sliced"."""
 
 
+ANY_DEVICE = "cuda:0"
+"""What the harness's own command line asks for where nothing is said: the first GPU, or the CPU where there is none."""
+
+
 def export_checkpoint(
     pretrained: str, options: Mapping[str, Any], out: Path, *, device: str | None = None, shard_size: str = "5GB"
 ) -> Exported:
@@ -69,7 +73,7 @@ def export_checkpoint(
     check_known(rest, PruneSpec.option_names())
     _require_alone()
     _require_free(out)
-    arguments = {**options, **_source(pretrained)}
+    arguments = {"device": ANY_DEVICE, **options, **_source(pretrained)}
     if device is not None:
         arguments["device"] = device
     out.parent.mkdir(parents=True, exist_ok=True)
