@@ -92,7 +92,10 @@ def test_commands_run_as_written(command, workplace):
     assert done.returncode == 0, done.stderr[-3000:]
     out = re.search(r"--out(?:put_path)? (\S+)", command)
     if out:
-        assert list((workplace / out[1]).rglob("report.md" if "--out " in command else "samples_*.jsonl"))
+        written = (
+            "*.safetensors" if " export " in command else "report.md" if "--out " in command else "samples_*.jsonl"
+        )
+        assert list((workplace / out[1]).rglob(written))
 
 
 def test_python_example_prunes(workplace, monkeypatch, capsys):
