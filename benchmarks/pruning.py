@@ -48,8 +48,6 @@ that ours may differ from it in its own order: float32 sums in another order gro
 text there is, and no fixed share says how far."""
 LEAST_ROUNDING = 0.001
 """Share of mask positions that may differ however little the published protocol differs from itself."""
-SAME_ORDER_PERPLEXITY = 1.01
-"""Times the published protocol's held-out perplexity, either way, that ours may have in its order."""
 GROWTH = (8, 16, 32, 64, 128)
 SHORT_GROWTH: tuple[int, ...] = ()
 RIVAL_VERSION = "0.14.0.1"
@@ -167,20 +165,23 @@ def compare(method: str, here: Sequence[Side], limit: float) -> tuple[list[dict[
         ratio = times(side.judged, mine[0].judged)["all"]
         agree &= ratio <= limit
         print(f"  {method}: perplexity {ratio:.4f} times that of the float32 forward (limit {limit})")
-    share, sound = same_masks(method, by_name)
+    share, sound = same_masks(method, by_name, limit)
     summaries.append({"name": f"{method}, masks in the published order", "differing": share})
     agree &= sound
     return summaries, agree
 
 
-def same_masks(method: str, by_name: dict[str, Side]) -> tuple[float, bool]:
-    """Print how far ours in the published order is from the published protocol; return the share, and if it may be."""
+def same_masks(method: str, by_name: dict[str, Side], limit: float) -> tuple[float, bool]:
+    """Print how far ours in the published order is from the published protocol; return the share, and if it may be.
+
+    The perplexities may differ by `limit` times, either way.
+    """
     mine, published = by_name["ours, published order"].judged, by_name["the published protocol"].judged
     share = differing(mine["masks"], published["masks"])
     itself = differing(by_name["the published protocol, rows reversed"].judged["masks"], published["masks"])
     allowed = max(ROUNDING * itself, LEAST_ROUNDING)
     ratio = times(mine, published)["all"]
-    sound = share <= allowed and 1 / SAME_ORDER_PERPLEXITY <= ratio <= SAME_ORDER_PERPLEXITY
+    sound = share <= allowed and 1 / limit <= ratio <= limit
     print(
         f"  {method}: in its order {share:.2%} of the mask differ, {itself:.2%} between the published protocol "
         f"and itself with its rows reversed (limit {allowed:.2%}); perplexity {ratio:.4f} times its own"
