@@ -58,9 +58,6 @@ class Branches(Protocol):
     def follow(self, parents: Sequence[int], tokens: Sequence[int]) -> torch.Tensor:
         """Let each new row go on from row `parents[n]` with `tokens[n]`; return the next logits (rows, vocabulary)."""
 
-    def copy(self) -> Branches:
-        """Return the same rows, to go another way."""
-
 
 class Endless:
     """A rule that nothing ends: the caller watches the rows."""
@@ -95,12 +92,6 @@ class Recomputed:
         """See `Branches`."""
         self._rows = [(*self._rows[parent], token) for parent, token in zip(parents, tokens, strict=True)]
         return self.logits()
-
-    def copy(self) -> Recomputed:
-        """See `Branches`."""
-        twin = object.__new__(Recomputed)
-        vars(twin).update(vars(self))
-        return twin
 
     def logits(self) -> torch.Tensor:
         """Return the logits (rows, vocabulary) of each row's next token."""

@@ -7,7 +7,6 @@ what stock runs. `generation_start.begin` makes a batch.
 from __future__ import annotations
 
 import contextlib
-import copy
 from collections.abc import Sequence
 from typing import Any
 
@@ -93,14 +92,6 @@ class Batch:
             self._keep(list(parents))
         self._append(torch.tensor(tokens))
         return self._next()
-
-    def copy(self) -> Batch:
-        """Return a batch with the same rows that goes its own way."""
-        twin = copy.copy(self)
-        name = str(self._cache_name)
-        twin._told = {**self._told, name: copy.deepcopy(self._told[name])}
-        twin.rows = list(self.rows)
-        return twin
 
     def _next(self) -> torch.Tensor:
         faster = getattr(self._model, "_optimize_model_for_decode", None)

@@ -88,7 +88,9 @@ def test_a_prompt_that_is_run_once_serves_several_searches(family):
     prompt = families.token_rows(1, 12, seed=6).tolist()[0]
     with torch.no_grad():
         logits, branches = run_prompt(model, prompt, limit=6, pad=families.PAD, device=CPU)
-        found = [search(logits, branches.copy(), width, 6) for width in (4, 8, 4)]
+        limits = Limits(6, frozenset())
+        asked = [beam_search(logits, width=width, limits=limits, rule=Never()) for width in (4, 8, 4)]
+        found = together(asked, branches)
         alone = search(*run_prompt(model, prompt, limit=6, pad=families.PAD, device=CPU), 8, 6)
     assert found[0] == found[2]
     assert found[1] == alone
