@@ -6,12 +6,13 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from lm_eval_illusion.report.columns import Distance
 from lm_eval_illusion.report.measures import EquivalenceFigures, Estimate, Flips
+from lm_eval_illusion.report.render.grid import DISTANCES, contrast_at, far_or_near
 from lm_eval_illusion.report.schema import Row, RunSummary
 
 __all__ = ["METRICS", "Metric", "Reading"]
 
-DISTANCES = ("near", "far")
 CONDITION = {"near": "mc", "far": "mc_far", "generation": "gen"}
 
 
@@ -97,33 +98,33 @@ def _changed(part: str) -> Reader:
     return read
 
 
-def _gap(distance: str) -> Reader:
+def _gap(distance: Distance) -> Reader:
     def read(row: Row, run: RunSummary) -> Reading:
-        figures = row.pruned and (row.pruned.near if distance == "near" else row.pruned.far)
+        figures = far_or_near(row.pruned, distance)
         return _estimate(figures.gap) if figures else NOTHING
 
     return read
 
 
-def _recognition_only(distance: str) -> Reader:
+def _recognition_only(distance: Distance) -> Reader:
     def read(row: Row, run: RunSummary) -> Reading:
-        figures = row.pruned and (row.pruned.near if distance == "near" else row.pruned.far)
+        figures = far_or_near(row.pruned, distance)
         return _estimate((figures.quadrants or {}).get("recognition_only")) if figures else NOTHING
 
     return read
 
 
-def _excess(distance: str) -> Reader:
+def _excess(distance: Distance) -> Reader:
     def read(row: Row, run: RunSummary) -> Reading:
-        change = row.contrast and (row.contrast.near if distance == "near" else row.contrast.far)
+        change = contrast_at(row.contrast, distance)
         return _estimate(change.excess_gap, change.excess_equivalence) if change else NOTHING
 
     return read
 
 
-def _induced(distance: str) -> Reader:
+def _induced(distance: Distance) -> Reader:
     def read(row: Row, run: RunSummary) -> Reading:
-        change = row.contrast and (row.contrast.near if distance == "near" else row.contrast.far)
+        change = contrast_at(row.contrast, distance)
         return _estimate(change.induced) if change else NOTHING
 
     return read

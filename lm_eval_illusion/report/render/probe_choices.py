@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 from lm_eval_illusion.report.measures import Estimate
 from lm_eval_illusion.report.numbers import DASH, decimals, interval, percent, probability
 from lm_eval_illusion.report.probe_measures import ProbeFigures
 from lm_eval_illusion.report.render.grid import Table, by_scope
 from lm_eval_illusion.report.schema import Comparison, Row
 
-__all__ = ["DISTANCE_WORDS", "choice_tables", "options_table"]
+__all__ = ["DISTANCE_WORDS", "choice_tables", "options_table", "side_by_side"]
 
 DISTANCE_WORDS = {
     "paragraph": "same passage",
@@ -37,14 +39,28 @@ def _sides(row: Row) -> tuple[ProbeFigures | None, ProbeFigures | None]:
     return row.dense_probes, row.pruned_probes
 
 
-def _graded(comparison: Comparison) -> Table:
+def side_by_side(
+    comparison: Comparison, names: Mapping[str, str], shares_of: Callable[[ProbeFigures], dict[str, Estimate]]
+) -> list[tuple[Row, list[str]]]:
+    """Rows of both models' shares, with their items, for each name that either of them has.
+
+    Args:
+        comparison: Two models.
+        names: Name -> words for it, in the order of the rows.
+        shares_of: The shares of one model by name.
+    """
     rows = []
     for row in comparison.rows:
-        sides = [{p.distance: p.preferred for p in probes.graded} if probes else {} for probes in _sides(row)]
-        for distance, words in DISTANCE_WORDS.items():
-            found = [side.get(distance) for side in sides]
+        sides = [shares_of(probes) if probes else {} for probes in _sides(row)]
+        for name, words in names.items():
+            found = [side.get(name) for side in sides]
             if any(found):
                 rows.append((row, [words, *map(_items, found), *map(interval, found)]))
+    return rows
+
+
+def _graded(comparison: Comparison) -> Table:
+    rows = side_by_side(comparison, DISTANCE_WORDS, lambda probes: {p.distance: p.preferred for p in probes.graded})
     note = "Share of items whose gold is likelier, per character, than one option at this distance; a guesser has 0.50."
     columns = ["the option is from", "n dense", "n pruned", "dense", "pruned"]
     title = "Against one option, by its distance"

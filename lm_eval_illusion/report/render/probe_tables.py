@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lm_eval_illusion.report.measures import Estimate
 from lm_eval_illusion.report.numbers import DASH, decimals, interval, probability
 from lm_eval_illusion.report.probe_measures import VERDICTS, ProbeFigures
 from lm_eval_illusion.report.render.grid import Table, by_scope
-from lm_eval_illusion.report.render.probe_choices import choice_tables
+from lm_eval_illusion.report.render.probe_choices import choice_tables, side_by_side
 from lm_eval_illusion.report.render.probe_ranks import rank_tables
 from lm_eval_illusion.report.schema import Comparison, Row
 
@@ -106,16 +105,7 @@ def _recovery_in_brief(comparison: Comparison) -> Table:
 
 
 def _ladder(comparison: Comparison) -> Table:
-    rows = []
-    for row in comparison.rows:
-        sides = [
-            {step.name: step.share for step in probes.ladder} if probes else {}
-            for probes in (row.dense_probes, row.pruned_probes)
-        ]
-        for name, words in RUNGS.items():
-            found = [side.get(name) for side in sides]
-            if any(found):
-                rows.append((row, [words, *map(_items, found), *map(interval, found)]))
+    rows = side_by_side(comparison, RUNGS, lambda probes: {step.name: step.share for step in probes.ladder})
     note = "Right answers over the items that have every rung of the model's ladder."
     columns = ["rung", "n dense", "n pruned", "dense", "pruned"]
     title = "From open answer to displayed candidates to likelihood"
@@ -145,10 +135,6 @@ def _moves(comparison: Comparison) -> Table:
             rows.append((row, [before.replace("_", " "), *(str(counts.get(name, 0)) for name in VERDICTS)]))
     title = "Verdicts, dense to pruned (rows: dense, columns: pruned)"
     return by_scope(title, ["dense", *_NAMES], rows, brief=False)
-
-
-def _items(estimate: Estimate | None) -> str:
-    return DASH if estimate is None else str(estimate.items)
 
 
 def _count(value: float | None) -> str:
