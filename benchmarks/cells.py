@@ -82,6 +82,11 @@ def in_own_process(script: Path, argv: Sequence[str], cell: Cell) -> Row:
     return row
 
 
+def comma_separated(text: str) -> list[str]:
+    """Returns what commas part, as argparse's type of an option."""
+    return [word for word in text.split(",") if word]
+
+
 def table_line(values: Iterable[Any]) -> str:
     """Returns a line of a Markdown table; None is a dash."""
     return "| " + " | ".join("-" if value is None else str(value) for value in values) + " |"

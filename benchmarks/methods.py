@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from cells import Cell, Row, Table, head, measure_all, table_line
+from cells import Cell, Row, Table, comma_separated, head, measure_all, table_line
 from perplexity import load_script, peak_mb
 
 SETTINGS = ("0.5", "0.6", "0.7", "2:4", "4:8")
@@ -152,16 +152,17 @@ def report(rows: Sequence[Row], settings: Sequence[str]) -> str:
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    def words(text: str) -> list[str]:
-        return [word for word in text.split(",") if word]
-
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("checkpoint", help="folder or hub name")
     parser.add_argument("--heldout", type=Path, required=True, help="Python file with rows() and perplexity()")
     parser.add_argument("--out", type=Path, required=True, help="JSON file of finished rows")
-    parser.add_argument("--methods", type=words, default=[*WHOLE, *STRUCTURED], help="method or method+allocation")
-    parser.add_argument("--settings", type=words, default=list(SETTINGS), help="sparsities and n:m patterns")
-    parser.add_argument("--slow", type=words, default=list(SLOW), help="methods to prune --blocks blocks with")
+    parser.add_argument(
+        "--methods", type=comma_separated, default=[*WHOLE, *STRUCTURED], help="method or method+allocation"
+    )
+    parser.add_argument("--settings", type=comma_separated, default=list(SETTINGS), help="sparsities and n:m patterns")
+    parser.add_argument(
+        "--slow", type=comma_separated, default=list(SLOW), help="methods to prune --blocks blocks with"
+    )
     parser.add_argument("--blocks", type=int, default=2)
     parser.add_argument(
         "--options", nargs="*", default=[], metavar="METHOD=OPTIONS", help="by the name in --methods: mwanda=lambda:0.5"

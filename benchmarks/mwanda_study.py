@@ -27,7 +27,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from cells import Cell, Row, Table, head, measure_all, table_line
+from cells import Cell, Row, Table, comma_separated, head, measure_all, table_line
 
 LEAST = 8
 LENGTH = 512
@@ -120,6 +120,7 @@ def options_of(cell: Cell, args: argparse.Namespace, languages: Sequence[str]) -
 def measure(args: argparse.Namespace, cell: Cell) -> Row:
     """Prunes a fresh copy of the checkpoint; returns perplexities by language, on rows to choose by and to report."""
     import torch
+    from pruning_job import perplexity
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     from prune_hooks import PruneSpec, prune
@@ -138,21 +139,9 @@ def measure(args: argparse.Namespace, cell: Cell) -> Row:
         receipt = prune(model, tokenizer, spec, progress=False).to_dict()
     rows = heldout_rows(held, tokenizer, args.rows, args.length)
     row = {**cell, "tokens": receipt["calibration"]["tokens_per_language"], "seconds": receipt["seconds"]["prune"]}
-    row["choose"] = {code: perplexity(model, ids[::2]) for code, ids in rows.items()}
-    return row | {"report": {code: perplexity(model, ids[1::2]) for code, ids in rows.items()}}
-
-
-def perplexity(model: Any, rows: Any) -> float:
-    """Returns the mean-token perplexity over rows (n, length); the first token of a row is not scored."""
-    import torch
-
-    total = count = 0.0
     with torch.no_grad():
-        for row in rows:
-            logits = model(row[None], use_cache=False).logits[0, :-1].float()
-            total += torch.nn.functional.cross_entropy(logits, row[1:], reduction="sum").item()
-            count += row.numel() - 1
-    return math.exp(total / count)
+        row["choose"] = {code: perplexity(model, ids[::2]) for code, ids in rows.items()}
+        return row | {"report": {code: perplexity(model, ids[1::2]) for code, ids in rows.items()}}
 
 
 # --- reports
@@ -228,11 +217,8 @@ def write_sweeps(args: argparse.Namespace) -> str:
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    def words(text: str) -> list[str]:
-        return [word for word in text.split(",") if word]
-
     def numbers(text: str) -> list[float]:
-        return [float(word) for word in words(text)]
+        return [float(word) for word in comma_separated(text)]
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("study", choices=["choose", "calibrate"])
@@ -242,9 +228,11 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--sparsity", type=numbers, default=[0.5])
     parser.add_argument("--lambdas", type=numbers, default=[0.0, 0.25, 0.5, 1.0, 2.0, -0.5])
     parser.add_argument("--g", type=numbers, default=[0.0])
-    parser.add_argument("--methods", type=words, default=["wanda", "mwanda"], help="calibrate: methods to compare")
+    parser.add_argument(
+        "--methods", type=comma_separated, default=["wanda", "mwanda"], help="calibrate: methods to compare"
+    )
     parser.add_argument("--options", default="", help="calibrate: method_options of mwanda, such as lambda:0.5")
-    parser.add_argument("--targets", type=words, default=["ar", "hi", "ru", "th"])
+    parser.add_argument("--targets", type=comma_separated, default=["ar", "hi", "ru", "th"])
     parser.add_argument("--samples", type=int, default=32)
     parser.add_argument("--length", type=int, default=LENGTH)
     parser.add_argument("--rows", type=int, default=8, help="held-out rows a language")

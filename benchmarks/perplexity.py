@@ -22,6 +22,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from cells import comma_separated, table_line
+
 COLUMNS = ("method", "sparsity", "pattern", "sequential", "reached", "cpu_s", "wall_s", "peak_mb", "loaded_mb")
 UNPRUNED = "none"
 
@@ -89,21 +91,14 @@ def in_own_process(argv: Sequence[str], cell: dict[str, Any]) -> dict[str, Any]:
     return row
 
 
-def table_line(values: Sequence[Any]) -> str:
-    return "| " + " | ".join(str(value) for value in values) + " |"
-
-
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    def words(text: str) -> list[str]:
-        return [word for word in text.split(",") if word]
-
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("checkpoint", help="folder or hub name")
     parser.add_argument("--heldout", type=Path, required=True, help="Python file with rows() and perplexity()")
-    parser.add_argument("--methods", type=words, default=[UNPRUNED, "magnitude", "wanda", "sparsegpt"])
-    parser.add_argument("--sparsity", type=words, default=["0.5"], help="shares, joined with commas")
-    parser.add_argument("--patterns", type=words, default=[], help="n:m patterns beside, joined with commas")
-    parser.add_argument("--sequential", type=words, default=["block", "weight"])
+    parser.add_argument("--methods", type=comma_separated, default=[UNPRUNED, "magnitude", "wanda", "sparsegpt"])
+    parser.add_argument("--sparsity", type=comma_separated, default=["0.5"], help="shares, joined with commas")
+    parser.add_argument("--patterns", type=comma_separated, default=[], help="n:m patterns beside, joined with commas")
+    parser.add_argument("--sequential", type=comma_separated, default=["block", "weight"])
     parser.add_argument("--every", type=int, default=2, help="take every n-th held-out row")
     parser.add_argument("--dtype", default="float32")
     parser.add_argument(
