@@ -112,11 +112,18 @@ class PlannedRun:
                 "expected a folder written by save_pretrained or a model name on the hub"
             ) from error
 
+    def _table(self) -> object:
+        """Return the file that the options of an allocation name, if any."""
+        from prune_hooks.options import parse_options
+
+        options = self.model_args.get("allocation_options")
+        return parse_options("allocation_options", options).get("path") if options else None
+
     def made_from(self) -> dict[str, Any]:
         """Return everything a finished run was made from: the options, the code's version and the files they name."""
         args = self.model_args
         named = [self.pretrained, args.get("calibration"), self.data, args.get("mask")]
-        named += [_after(args.get("allocation"), "file:"), _option(args.get("allocation_options"), "path")]
+        named += [_after(args.get("allocation"), "file:"), self._table()]
         named += [_after(part, "mbs:") for part in str(args.get("calibration_languages") or "").split("+")]
         if self.feeding is not None:
             named += [self.feeding.answers, *self.feeding.failures]
@@ -130,11 +137,3 @@ class PlannedRun:
 def _after(value: Any, prefix: str) -> str | None:
     """Return what follows a prefix, None where the value does not begin with it."""
     return value.removeprefix(prefix) if isinstance(value, str) and value.startswith(prefix) else None
-
-
-def _option(options: Any, name: str) -> str | None:
-    """Return one of `name:value+name:value`, or of a mapping."""
-    if isinstance(options, dict):
-        return str(options[name]) if name in options else None
-    parts = str(options or "").split("+")
-    return next((found for part in parts if (found := _after(part, f"{name}:")) is not None), None)
