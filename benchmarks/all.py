@@ -72,7 +72,7 @@ def run(name: str, options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     return found
 
 
-def page(runs: dict[str, dict[str, Any]], *, short: bool) -> str:
+def page(runs: dict[str, dict[str, Any]], model: str | None, *, short: bool) -> str:
     """Return docs/benchmarks.md."""
     here = pair.machine()
     packages = ", ".join(f"{name} {version(name)}" for name in PACKAGES)
@@ -80,7 +80,7 @@ def page(runs: dict[str, dict[str, Any]], *, short: bool) -> str:
         "# Benchmarks\n",
         f"Written by `benchmarks/all.py` ({'the short form' if short else 'the full form'}), never by hand. Ours and "
         "the rival take turns, each in a process of its own, on one thread; figures are ratios of processor seconds, "
-        "median over the turns with the range.\n",
+        f"median over the turns with the range. Model: {model or 'that of `make demo`, Gemma 3 270M'}.\n",
         f"{time.strftime('%Y-%m-%d')}, {here.get('cpu') or 'unknown processor'}, {here['cpus']} cores, "
         f"{here['platform']}, Python {here['python']}; {packages}.\n",
     ]
@@ -110,7 +110,7 @@ def main() -> int:
     runs = {name: run(name, options, folder) for name in names}
     if options.write:
         scratch = options.write.with_suffix(".tmp")
-        scratch.write_text(page(runs, short=options.short), encoding="utf-8")
+        scratch.write_text(page(runs, options.model, short=options.short), encoding="utf-8")
         os.replace(scratch, options.write)
         print(f"written: {options.write}")
     failed = [name for name, found in runs.items() if found["code"]]

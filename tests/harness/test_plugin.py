@@ -14,9 +14,9 @@ from lm_eval_illusion.harness import names, plugin
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 
-def python(code: str, *flags: str, **env: str) -> subprocess.CompletedProcess[str]:
+def python(code: str, *flags: str, args: tuple[str, ...] = (), **env: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, *flags, "-c", textwrap.dedent(code)],
+        [sys.executable, *flags, "-c", textwrap.dedent(code), *args],
         capture_output=True,
         text=True,
         cwd=os.sep,
@@ -51,6 +51,27 @@ def test_hook_adds_our_tasks_to_the_default_index_only():
         """
     )
     assert seen.stdout.split() == ["True", "True", "False"], seen.stderr
+
+
+def test_index_reads_only_our_files_without_their_includes(tmp_path):
+    for name, text in {"shared": "output_type: generate_until\n", "own.yaml": "include: shared\ntask: own\n"}.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    seen = python(
+        """
+        import sys
+        from pathlib import Path
+        import lm_eval.tasks._index as index
+        from lm_eval.tasks import TaskManager
+        default = Path(index.__file__).parent
+        original = index.TaskIndex._iter_yaml_files
+        index.TaskIndex._iter_yaml_files = staticmethod(lambda root: [] if Path(root) == default else original(root))
+        manager = TaskManager(include_path=sys.argv[1])
+        print("output_type" in manager._index["own"].cfg, "output_type" in manager._index["illusion_mini_gen_sw"].cfg)
+        print(manager.load(["illusion_mini_gen_sw"])["tasks"]["illusion_mini_gen_sw"].OUTPUT_TYPE)
+        """,
+        args=(str(tmp_path),),
+    )
+    assert seen.stdout.split() == ["True", "False", "generate_until"], seen.stderr
 
 
 def test_hook_can_be_switched_off():
