@@ -21,6 +21,7 @@ from torch import nn
 from prune_hooks.errors import PruneError
 from prune_hooks.mask_header import KIND, read_header
 from prune_hooks.targets import Weight, find_targets
+from prune_hooks.zeros import erase
 
 
 def save_mask(
@@ -134,7 +135,7 @@ def put_mask(model: nn.Module, mask: MaskFile | str | os.PathLike[str]) -> None:
     for block in targets.blocks:
         with block.opened(write=True):
             for weight in block.weights():
-                weight.matrix().masked_fill_(file.of(weight), 0)
+                erase(weight.matrix(), file.of(weight))
 
 
 def _digest(shapes: Mapping[str, tuple[int, int]], packed: Mapping[str, torch.Tensor]) -> str:

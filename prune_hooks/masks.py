@@ -55,7 +55,7 @@ def lowest(score: torch.Tensor, count: int) -> torch.Tensor:
         return torch.ones_like(score, dtype=torch.bool)
     limit = of_rank(score, count)
     mask = score <= limit
-    surplus = mask.count_nonzero(dim=1) > count
+    surplus = mask.view(torch.uint8).sum(dim=1, dtype=torch.int32) > count
     if surplus.any():
         rows, limit = score[surplus], limit[surplus]
         below, tied = rows < limit, rows == limit

@@ -14,6 +14,7 @@ from torch import nn
 from prune_hooks import __version__
 from prune_hooks.offload import find_slots
 from prune_hooks.targets import Weight
+from prune_hooks.zeros import zeros_in
 
 SCHEMA = 1
 _CHUNK = 1 << 22
@@ -153,11 +154,7 @@ def versions() -> dict[str, str]:
 
 def count_zeros(weights: Iterable[Weight]) -> list[int]:
     """Returns the number of exact zeros in each matrix."""
-    counts = []
-    for weight in weights:
-        matrix = weight.matrix()
-        counts.append(matrix.numel() - int(torch.count_nonzero(matrix)))
-    return counts
+    return [zeros_in(weight.matrix()) for weight in weights]
 
 
 def whole_model_sparsity(model: nn.Module) -> float | None:
@@ -170,7 +167,7 @@ def whole_model_sparsity(model: nn.Module) -> float | None:
         if not (is_plain(parameter) and parameter.is_floating_point() and parameter.element_size() > 1):
             return None
         total += parameter.numel()
-        zeros += parameter.numel() - int(torch.count_nonzero(parameter))
+        zeros += zeros_in(parameter)
     return zeros / total if total else None
 
 

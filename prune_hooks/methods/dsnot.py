@@ -28,6 +28,7 @@ from prune_hooks.scores import magnitude_score, ria_score, sparsegpt_score, wand
 from prune_hooks.statistics import Needs, Statistics
 from prune_hooks.swaps import swap, swap_within_runs
 from prune_hooks.targets import Weight
+from prune_hooks.zeros import erase
 
 SCORES = ("wanda", "magnitude", "ria", "sparsegpt")
 """Starts that are a score compared within each row."""
@@ -78,7 +79,7 @@ def dsnot(group: Group) -> list[Outcome]:
                 mask = swap(mask, change, variance, wanda_score(matrix, mean_square), *limits)
             else:
                 mask = swap_within_runs(mask, change, variance, score, group.kept[1], *limits)
-        matrix.masked_fill_(mask, 0)
+        erase(matrix, mask)
         outcomes.append(Outcome(masked=int(mask.count_nonzero()), damping=damping))
     return outcomes
 

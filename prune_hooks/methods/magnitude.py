@@ -10,6 +10,7 @@ from prune_hooks import masks
 from prune_hooks.registry import Group, Outcome, register_method
 from prune_hooks.scores import magnitude_score
 from prune_hooks.targets import Weight
+from prune_hooks.zeros import erase
 
 
 @register_method("magnitude", seeded=False)
@@ -19,7 +20,7 @@ def magnitude(group: Group) -> list[Outcome]:
     for weight in group.weights:
         matrix = weight.matrix()
         mask = group.choose(magnitude_score(matrix), within="matrix")
-        matrix.masked_fill_(mask, 0)
+        erase(matrix, mask)
         outcomes.append(Outcome(masked=int(mask.count_nonzero())))
     return outcomes
 
@@ -37,7 +38,7 @@ def magnitude_global(group: Group) -> list[Outcome]:
     for weight in group.weights:
         matrix = weight.matrix()
         mask, ties = masks.up_to_limit(magnitude_score(matrix), limit, ties)
-        matrix.masked_fill_(mask, 0)
+        erase(matrix, mask)
         outcomes.append(Outcome(masked=int(mask.count_nonzero())))
     return outcomes
 

@@ -10,6 +10,7 @@ from prune_hooks.errors import PruneError
 from prune_hooks.mask_files import MaskFile
 from prune_hooks.registry import Group, Method, Outcome, Plan, register_method
 from prune_hooks.spec import MASK, PruneSpec
+from prune_hooks.zeros import erase
 
 
 def _bound(spec: PruneSpec) -> Method:
@@ -23,7 +24,7 @@ def _bound(spec: PruneSpec) -> Method:
         outcomes = []
         for weight in group.weights:
             removed = file.of(weight)
-            weight.matrix().masked_fill_(removed, 0)
+            erase(weight.matrix(), removed)
             outcomes.append(Outcome(masked=int(removed.count_nonzero())))
         return outcomes
 

@@ -13,6 +13,7 @@ from prune_hooks.options import Option
 from prune_hooks.registry import Group, Outcome, register_method
 from prune_hooks.scores import mwanda_score
 from prune_hooks.statistics import Needs
+from prune_hooks.zeros import erase
 
 
 @register_method(
@@ -33,6 +34,6 @@ def mwanda(group: Group) -> list[Outcome]:
         matrix = weight.matrix()
         score = mwanda_score(matrix, mean_square, spread, activity, group.options["lambda"], group.options["g"])
         mask = group.choose(score, within="row")
-        matrix.masked_fill_(mask, 0)
+        erase(matrix, mask)
         outcomes.append(Outcome(masked=int(mask.count_nonzero())))
     return outcomes

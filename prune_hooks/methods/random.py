@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from prune_hooks.registry import Group, Outcome, register_method
 from prune_hooks.scores import random_score
+from prune_hooks.zeros import erase
 
 
 @register_method("random")
@@ -13,6 +14,6 @@ def random(group: Group) -> list[Outcome]:
     for weight in group.weights:
         matrix = weight.matrix()
         mask = group.choose(random_score(weight.name, group.seed, matrix.shape, matrix.device), within="matrix")
-        matrix.masked_fill_(mask, 0)
+        erase(matrix, mask)
         outcomes.append(Outcome(masked=int(mask.count_nonzero())))
     return outcomes

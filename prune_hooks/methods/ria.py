@@ -10,6 +10,7 @@ from prune_hooks.options import Option
 from prune_hooks.registry import Group, Outcome, register_method
 from prune_hooks.scores import ria_score
 from prune_hooks.statistics import Needs
+from prune_hooks.zeros import erase
 
 
 @register_method(
@@ -23,6 +24,6 @@ def ria(group: Group) -> list[Outcome]:
     for weight in group.weights:
         matrix = weight.matrix()
         mask = group.choose(ria_score(matrix, mean_square, group.options["a"]), within="matrix")
-        matrix.masked_fill_(mask, 0)
+        erase(matrix, mask)
         outcomes.append(Outcome(masked=int(mask.count_nonzero())))
     return outcomes

@@ -15,6 +15,7 @@ from prune_hooks import masks
 from prune_hooks.registry import Group, Outcome, register_method
 from prune_hooks.scores import sparsegpt_score
 from prune_hooks.statistics import Needs
+from prune_hooks.zeros import erase
 
 BLOCK = 128
 """Columns whose mask is fixed at once."""
@@ -112,7 +113,7 @@ def _solve_block(
             if column > low:
                 value.addmv_(errors[low:column].T, inner[low:column, column], alpha=-1)
             torch.mul(value, shares[column - low], out=moved[column])
-        block[low:high].masked_fill_(mask[low:high], 0)
+        erase(block[low:high], mask[low:high])
         block[high:].addmm_(inner[low:high, high:].T, errors[low:high], alpha=-1)
     columns[stop:].addmm_(factor[start:stop, stop:].T, errors, alpha=-1)
     return mask

@@ -5,6 +5,7 @@ from __future__ import annotations
 from prune_hooks.registry import Group, Outcome, register_method
 from prune_hooks.scores import wanda_score
 from prune_hooks.statistics import Needs
+from prune_hooks.zeros import erase
 
 
 @register_method("wanda", needs=Needs.NORMS)
@@ -16,6 +17,6 @@ def wanda(group: Group) -> list[Outcome]:
     for weight in group.weights:
         matrix = weight.matrix()
         mask = group.choose(wanda_score(matrix, mean_square), within="row")
-        matrix.masked_fill_(mask, 0)
+        erase(matrix, mask)
         outcomes.append(Outcome(masked=int(mask.count_nonzero())))
     return outcomes

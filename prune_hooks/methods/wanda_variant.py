@@ -12,6 +12,7 @@ import torch
 from prune_hooks.registry import Group, Outcome, register_method
 from prune_hooks.scores import wanda_score
 from prune_hooks.statistics import Needs
+from prune_hooks.zeros import erase
 
 
 @register_method("wanda_variant", needs=Needs.NORMS)
@@ -24,7 +25,7 @@ def wanda_variant(group: Group) -> list[Outcome]:
         matrix = weight.matrix()
         score = wanda_score(matrix, mean_square)
         mask = group.choose(score if group.kept is not None else cumulative_share(score), within="matrix")
-        matrix.masked_fill_(mask, 0)
+        erase(matrix, mask)
         outcomes.append(Outcome(masked=int(mask.count_nonzero())))
     return outcomes
 
