@@ -167,3 +167,13 @@ def test_the_command_saves_what_a_structured_method_cut(tmp_path, monkeypatch):
     cut, dense = load_sliced("cut"), AutoModelForCausalLM.from_pretrained("model")
     count = lambda model: sum(p.numel() for p in model.model.layers.parameters())  # noqa: E731
     assert count(cut) < count(dense)
+
+
+def test_methods_page_lists_every_method_and_rule_with_its_options():
+    page = (DOCS / "methods.md").read_text(encoding="utf-8")
+    rows = {row.split("|")[1].strip().strip("`"): row for row in page.splitlines() if row.startswith("| `")}
+    named = {name: registry.get_method(name).options for name in method_names() if name != "none"}
+    named |= {name: registry.get_allocation(name).options for name in ("uniform", "owl", "correlation")}
+    for name, options in named.items():
+        listed = set(re.findall(r"`([^`]+)`", rows[name].rstrip("|").split("|")[-1]))
+        assert listed == set(options), f"docs/methods.md lists {listed} for {name}"
