@@ -64,15 +64,16 @@ def test_check_runs_dense_and_pruned_and_reports(checked):
 def test_check_again_keeps_what_is_finished(checked):
     out, words, _ = checked
     before = {path: path.stat().st_mtime_ns for path in out.rglob("results_*.json")}
-    again = cli(*words)
+    again = cli(*words, "--html")
     assert again.returncode == 0, again.stderr[-3000:]
+    assert (out / "report" / "report.html").read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
     assert {path: path.stat().st_mtime_ns for path in out.rglob("results_*.json")} == before
 
 
 def test_model_args_are_read_as_lm_eval_reads_them():
-    from lm_eval_illusion.cli import _key_values
+    from lm_eval_illusion.model_words import key_values
 
-    read = _key_values("max_length=3000,trust_remote_code=False,dtype=float32,revision=main")
+    read = key_values("max_length=3000,trust_remote_code=False,dtype=float32,revision=main")
     assert read == {"max_length": 3000, "trust_remote_code": False, "dtype": "float32", "revision": "main"}
 
 

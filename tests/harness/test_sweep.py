@@ -170,7 +170,7 @@ def test_a_failed_point_shows_in_the_exit_code_and_the_report_is_made(llama, tmp
     from lm_eval_illusion.cli import main
 
     file = write(tmp_path / "s.yaml", models=[llama], methods=["magnitude"], patterns=["2:5", "2:4"])
-    monkeypatch.setattr(sys, "argv", ["x", "sweep", str(file), "--out", str(tmp_path / "out")])
+    monkeypatch.setattr(sys, "argv", ["x", "sweep", str(file), "--out", str(tmp_path / "out"), "--html"])
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 2
@@ -179,6 +179,7 @@ def test_a_failed_point_shows_in_the_exit_code_and_the_report_is_made(llama, tmp
     assert "needs a multiple of 5" in failed
     assert error.startswith("error: 1 of 3 points failed, each named above and in ")
     assert (tmp_path / "out" / "report" / "report.md").is_file()
+    assert (tmp_path / "out" / "report" / "report.html").is_file()
 
 
 @pytest.fixture
