@@ -28,7 +28,8 @@ unit: $(VENV)/.dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 items: $(VENV)/.dev
-	$(BIN)/python scripts/items.py --dataset illusion_mini --out docs/items.md
+	$(BIN)/python scripts/items.py illusion_mini --items 20 > docs/items.md.tmp
+	mv docs/items.md.tmp docs/items.md
 
 coverage: $(VENV)/.dev
 	$(BIN)/python benchmarks/coverage.py

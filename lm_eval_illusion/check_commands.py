@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.console import Console
 
 from lm_eval_illusion.model_words import key_values
 from lm_eval_illusion.report_commands import HTML_HELP, write_and_show
@@ -16,9 +17,13 @@ PROBE_ALL_HELP = "The same on all items."
 
 def check(
     pretrained: Annotated[str, typer.Option("--pretrained", help="Model folder or hub name.")],
-    method: Annotated[str, typer.Option("--method", help="Pruning method.")] = "wanda",
+    method: Annotated[str, typer.Option("--method", help="Pruning method; docs/methods.md lists them.")] = "wanda",
+    method_options: Annotated[str | None, typer.Option("--method_options", help="Its options, name:value+...")] = None,
     sparsity: Annotated[str | None, typer.Option("--sparsity", help="Share of weights to remove (0.5).")] = None,
     pattern: Annotated[str | None, typer.Option("--pattern", help="unstructured, 2:4, 4:8, n:m.")] = None,
+    allocation: Annotated[
+        str | None, typer.Option("--allocation", help="uniform, owl, correlation, file:PATH.")
+    ] = None,
     calibration: Annotated[str | None, typer.Option("--calibration", help="builtin, c4, mc4 or a path.")] = None,
     calibration_languages: Annotated[
         str | None, typer.Option("--calibration_languages", help="Languages joined with +.")
@@ -33,7 +38,7 @@ def check(
     chat_template: Annotated[
         bool | None, typer.Option("--chat-template/--no-chat-template", help="Default: where the tokenizer has one.")
     ] = None,
-    model_args: Annotated[str, typer.Option("--model_args", help="More arguments of the model, key=value,...")] = "",
+    model_args: Annotated[str, typer.Option("--model_args", help="More options of pruned_hf, key=value,...")] = "",
     data: Annotated[str | None, typer.Option("--data", help="Folder with tydiqa/ and xquad/.")] = None,
     batch_size: Annotated[str, typer.Option("--batch_size", help="Batch size, or auto.")] = "8",
     device: Annotated[str | None, typer.Option("--device", help="cpu, cuda, cuda:0, mps.")] = None,
@@ -48,6 +53,8 @@ def check(
 
     pruning: dict[str, Any] = {
         "method": method,
+        "method_options": method_options,
+        "allocation": allocation,
         "sparsity": sparsity,
         "pattern": pattern,
         "calibration": calibration,
@@ -86,7 +93,8 @@ def demo(
     for source in describe_sources():
         used = "asked here" if source.dataset == "illusion_mini" else "not asked here"
         print(f"Questions: {source.dataset} ({used}), licence {source.licence}.")
-    print("The first run converts the model (about a minute).")
+    if conversion := demo_model.conversion():
+        print(conversion)
     _check(checking.demo_plan(items, _probes(probes, probe_all)), out, html=html)
 
 
@@ -99,7 +107,8 @@ def _probes(failures: bool, everything: bool) -> Any:
 def _check(plan: Any, out: Path, *, html: bool) -> None:
     from lm_eval_illusion.harness.check import run_check
 
-    dense, pruned = run_check(plan, out)
+    notes = Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
+    dense, pruned = run_check(plan, out, notes.print)
     write_and_show([dense, pruned], out / "report", html=html)
 
 

@@ -27,6 +27,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # the names of options are told whole in any width
 )
 
 
@@ -144,7 +145,9 @@ def doctor(data: Annotated[str | None, typer.Option("--data", help="Folder with 
     findings = diagnose(data)
     width = max(len(finding.what) for finding in findings)
     for finding in findings:
-        print(f"{'ok ' if finding.ok else 'BAD'} {finding.what:<{width}}  {finding.state}")
+        print(
+            f"{'-- ' if finding.missing else 'ok ' if finding.ok else 'BAD'} {finding.what:<{width}}  {finding.state}"
+        )
     if not all(finding.ok for finding in findings):
         raise typer.Exit(COULD_NOT_JUDGE)
 

@@ -35,18 +35,6 @@ from prune_hooks.targets import Targets, Weight, find_targets, require_finite
 _MAX_TEXT_HASHES = 5000
 
 
-def check_spec(spec: PruneSpec) -> None:
-    """Finds what is wrong with a spec before any model is there.
-
-    Raises:
-        PruneError: for an unknown method, allocation or option, or a pattern that goes with no such allocation.
-    """
-    get_method(spec.method).resolve(spec.method_options)
-    get_allocation(spec.allocation).resolve(spec.allocation_options)
-    if spec.method != "none" and spec.sparsity:
-        require_possible(spec)
-
-
 def prune(
     model: nn.Module,
     tokenizer: Any,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
@@ -202,7 +203,9 @@ def get_method(name: str) -> Method:
         if isinstance(method, Method):
             return method
         raise PruneError(f"method {name!r} is a {type(method).__name__}: expected a function under @register_method")
-    raise PruneError(f'unknown method {name!r}: expected one of {", ".join(known)}, or "module:attribute"')
+    raise PruneError(
+        f'unknown method {name!r}{_near(name, known)}: expected one of {", ".join(known)}, or "module:attribute"'
+    )
 
 
 def get_allocation(name: str) -> Allocation:
@@ -220,7 +223,15 @@ def get_allocation(name: str) -> Allocation:
         if callable(rule):
             return Allocation(name, rule)
         raise PruneError(f"allocation {name!r} is a {type(rule).__name__}: expected a function (targets, sparsity)")
-    raise PruneError(f'unknown allocation {name!r}: expected one of {", ".join(known)}, or "module:attribute"')
+    raise PruneError(
+        f'unknown allocation {name!r}{_near(name, known)}: expected one of {", ".join(known)}, or "module:attribute"'
+    )
+
+
+def _near(name: str, known: Sequence[str]) -> str:
+    """Returns the known name that was probably meant, as a question."""
+    alike = get_close_matches(name, known, n=1)
+    return f" (did you mean {alike[0]!r}?)" if alike else ""
 
 
 def _load(address: str) -> Any:

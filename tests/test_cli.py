@@ -48,6 +48,9 @@ def checked(tmp_path_factory):
 def test_check_runs_dense_and_pruned_and_reports(checked):
     out, _, done = checked
     assert done.returncode == 0, done.stderr[-3000:]
+    assert f"1 of 2: the pruned model, {out / 'pruned'}: running" in done.stderr
+    assert f"2 of 2: the dense model, {out / 'dense'}: running" in done.stderr
+    assert "Custom kwargs" not in done.stderr
     made = json.loads((out / "report" / "report.json").read_text(encoding="utf-8"))
     assert made
     assert (out / "report" / "report.md").read_text(encoding="utf-8").startswith("#")
@@ -66,6 +69,7 @@ def test_check_again_keeps_what_is_finished(checked):
     before = {path: path.stat().st_mtime_ns for path in out.rglob("results_*.json")}
     again = cli(*words, "--html")
     assert again.returncode == 0, again.stderr[-3000:]
+    assert again.stderr.count("kept, it is finished") == 2
     assert (out / "report" / "report.html").read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
     assert {path: path.stat().st_mtime_ns for path in out.rglob("results_*.json")} == before
 
@@ -199,6 +203,9 @@ def test_missing_model_is_one_line(tmp_path, inside):
     code, errors = inside("check", "--pretrained", str(tmp_path / "none"), "--out", str(tmp_path / "out"))
     assert code == 2
     assert "Traceback" not in errors
+    assert errors.strip().splitlines()[-1].endswith("none: no such folder; expected a model's folder or hub name")
+    code, errors = inside("check", "--pretrained", "nobody/nothing", "--out", str(tmp_path / "out"))
+    assert code == 2
     assert "no tokenizer could be loaded" in errors.strip().splitlines()[-1]
 
 

@@ -125,7 +125,7 @@ def probed(tmp_path_factory):
             _index.TaskIndex, "_iter_yaml_files", staticmethod(lambda root: () if Path(root) == default else walk(root))
         )
         patch.setattr(probe_runs, "PROBE_GROUPS", ("shown", "rank"))
-        yield plan, root / "out", run_check(plan, root / "out")
+        yield plan, root / "out", run_check(plan, root / "out", print)
 
 
 def test_check_probes_both_models_in_folders_of_their_own(probed):
@@ -153,7 +153,7 @@ def test_check_probes_both_models_in_folders_of_their_own(probed):
 def test_what_is_probed_is_never_probed_twice(probed, monkeypatch):
     plan, out, models = probed
     monkeypatch.setattr(run_folder.launch, "run", lambda *given: pytest.fail("run again"))
-    assert run_check(plan, out) == models
+    assert run_check(plan, out, print) == models
 
 
 def test_the_report_takes_a_model_with_its_probes(probed):
@@ -170,7 +170,7 @@ def test_without_a_failure_there_is_nothing_to_probe(tmp_path, monkeypatch, capl
     monkeypatch.setattr(check, "run_once", answered)
     monkeypatch.setattr(probe_runs, "run_once", lambda *given: pytest.fail("probed"))
     asked = PlannedRun(pretrained=str(families.save_tiny("gpt2", tmp_path / "m")), tasks=("illusion_mini_en",))
-    made = run_check(CheckPlan(asked, {"method": "random", "sparsity": 0.5}, Probes.FAILURES), tmp_path / "out")
+    made = run_check(CheckPlan(asked, {"method": "random", "sparsity": 0.5}, Probes.FAILURES), tmp_path / "out", print)
     assert made == (tmp_path / "out" / "dense", tmp_path / "out" / "pruned")
 
 

@@ -6,6 +6,7 @@ Each run is an ordinary `lm_eval` run in its own folder; a finished one is not r
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -29,12 +30,13 @@ class CheckPlan:
     """Which items are probed afterwards; None probes none."""
 
 
-def run_check(plan: CheckPlan, out: Path) -> tuple[Path, Path]:
+def run_check(plan: CheckPlan, out: Path, tell: Callable[[str], object]) -> tuple[Path, Path]:
     """Run dense and pruned in turn, and their probes.
 
     Args:
         plan: What to run.
         out: Folder for the run folders: `dense`, `pruned`, and those of the probes.
+        tell: Takes a line about what is run next.
 
     Returns:
         The folders of the dense and of the pruned model, as the report takes them (several joined with +).
@@ -47,27 +49,31 @@ def run_check(plan: CheckPlan, out: Path) -> tuple[Path, Path]:
     pruned.validate()
     pruned = pruned.with_prompting()
     dense = replace(pruned, model_args={**both, "method": "none"})
-    for folder, planned in ((out / "dense", dense), (out / "pruned", pruned)):
-        is_finished(folder, planned.made_from())
-    with ExitStack() as kept:
+    both_runs = {out / "pruned": pruned, out / "dense": dense}
+    kept = {folder for folder, planned in both_runs.items() if is_finished(folder, planned.made_from())}
+    with ExitStack() as stack:
         if plan.probes is not None and int(os.environ.get("WORLD_SIZE", "1")) == 1:
-            _keep_loaded(kept)
+            _keep_loaded(stack)
         # The pruned run goes first: what cannot be pruned or calibrated should show before the dense run is paid for.
-        pruned_folder = run_once(pruned, out / "pruned")
-        dense_folder = run_once(dense, out / "dense")
+        for number, (folder, planned) in enumerate(both_runs.items(), 1):
+            done = "kept, it is finished" if folder in kept else "running"
+            tell(f"{number} of {len(both_runs)}: the {folder.name} model, {folder}: {done}")
+            run_once(planned, folder)
+        pruned_folder, dense_folder = both_runs
         if plan.probes is None:
             return dense_folder, pruned_folder
+        tell("then the probes of both: " + ("all items" if plan.probes is Probes.ALL else "what either failed"))
         of_dense, of_pruned = run_probes(plan.probes, {dense_folder: dense, pruned_folder: pruned})
         return of_dense, of_pruned
 
 
-def _keep_loaded(kept: ExitStack) -> None:
+def _keep_loaded(stack: ExitStack) -> None:
     """Let the runs share one loaded model, as the points of a sweep do: with probes there are eight of them."""
     from lm_eval_illusion.harness.sweep.once import found_out_once
     from lm_eval_illusion.harness.sweep.resident import Resident, lending
 
-    kept.enter_context(found_out_once())
-    kept.enter_context(lending(Resident()))
+    stack.enter_context(found_out_once())
+    stack.enter_context(lending(Resident()))
 
 
 def demo_plan(items: int, probes: Probes | None = None) -> CheckPlan:

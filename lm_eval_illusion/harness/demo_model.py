@@ -28,6 +28,12 @@ LICENCE = "Gemma Terms of Use (https://ai.google.dev/gemma/terms)"
 MANIFEST = "illusion_manifest.json"
 
 
+def conversion() -> str:
+    """Say what the first use costs; nothing where the converted model is there or the package is not."""
+    there = (cache_folder() / f"gemma-3-270m-{GGUF_SHA256[:12]}" / MANIFEST).is_file()
+    return "" if there or not installed() else "The first run converts the model (about a minute)."
+
+
 def installed() -> bool:
     """Say whether the packages of the `demo` extra can be imported, without importing them."""
     return all(importlib.util.find_spec(name) is not None for name in (PACKAGE, "gguf"))

@@ -26,6 +26,8 @@ class Finding:
     """What was found, with the command that mends it where it is not well."""
     ok: bool
     """Whether it is as it should be."""
+    missing: bool = False
+    """Not there, and not needed."""
 
 
 def diagnose(data: str | None = None) -> list[Finding]:
@@ -45,7 +47,7 @@ def _packages() -> list[Finding]:
         except PackageNotFoundError:
             optional = name == "gguf"
             hint = f"not installed (only the demo needs it: {demo_model.INSTALL})" if optional else "not installed"
-            findings.append(Finding(name, hint, optional))
+            findings.append(Finding(name, hint, optional, missing=optional))
     return findings
 
 
@@ -98,7 +100,7 @@ def _data(folder: str | None) -> list[Finding]:
 
 def _demo() -> Finding:
     if not demo_model.installed():
-        return Finding("demo model", f"not installed ({demo_model.INSTALL})", True)
+        return Finding("demo model", f"not installed ({demo_model.INSTALL})", True, missing=True)
     kept = demo_model.cache_folder() / f"gemma-3-270m-{demo_model.GGUF_SHA256[:12]}"
     state = f"converted, in {kept}" if kept.is_dir() else f"installed, to be converted on first use to {kept}"
     return Finding("demo model", f"Gemma 3 270M, {state}; licence: {demo_model.LICENCE}", True)

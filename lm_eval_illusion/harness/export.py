@@ -66,7 +66,7 @@ def export_checkpoint(
     """
     from lm_eval_illusion.harness.options import check_known
     from prune_hooks import PruneSpec
-    from prune_hooks.api import check_spec
+    from prune_hooks.foresight import check_spec
 
     spec, rest = PruneSpec.from_model_args(options)
     check_spec(spec)

@@ -21,7 +21,7 @@ from lm_eval_illusion.harness.exported import adopted, load_sliced_as, sliced_fo
 from lm_eval_illusion.harness.scored_requests import PrefillScoring
 from lm_eval_illusion.harness.sweep import resident
 from prune_hooks import PruneSpec, Receipt, prune
-from prune_hooks.api import check_spec
+from prune_hooks.foresight import check_spec
 
 log = logging.getLogger("lm_eval.illusion")  # below the harness's own logger: the only one it shows
 

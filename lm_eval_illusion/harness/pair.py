@@ -46,17 +46,23 @@ class Written:
 
     @property
     def commands(self) -> tuple[str, ...]:
-        """The commands to run next: the pair, then what it failed."""
-        model = "--model pruned_hf --model_args pretrained=MODEL,method=wanda,sparsity=0.5"
+        """The commands to run next: both models, what they failed, and the report."""
+        models = {"dense": "method=none", "pruned": "method=wanda,sparsity=0.5"}
         where = f"--include_path {self.folder}"
         shots = f"--num_fewshot {self.shots}"
         halves = ",".join(f"{self.name}_{half}" for half in HALVES)
-        runs = f"runs/{self.name}"
-        return (
-            f"lm_eval {model} {where} --tasks {halves} {shots} --log_samples --output_path {runs}/pruned",
-            f"lm-eval-illusion run --probe-failures {runs}/pruned {model} {where} --tasks {self.name}_{PROBES} {shots} "
-            f"--output_path {runs}/pruned-probes",
-        )
+        runs = f"runs/pair-{self.name}"
+        both = " ".join(f"--probe-failures {runs}/{kind}" for kind in models)
+        asked, probed = [], []
+        for kind, options in models.items():
+            model = f"--model pruned_hf --model_args pretrained=MODEL,{options} {where}"
+            asked.append(f"lm_eval {model} --tasks {halves} {shots} --log_samples --output_path {runs}/{kind}")
+            probed.append(
+                f"lm-eval-illusion run {both} {model} --tasks {self.name}_{PROBES} {shots} "
+                f"--output_path {runs}/{kind}-probes"
+            )
+        joined = " ".join(f"{runs}/{kind}+{runs}/{kind}-probes" for kind in models)
+        return (*asked, *probed, f"lm-eval-illusion report {joined} --out {runs}/report")
 
 
 def write_pair(path: Path, name: str, *, language: str | None = None, out: Path = Path(), seed: int = 0) -> Written:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -74,9 +75,13 @@ class PlannedRun:
         """
         from lm_eval_illusion.harness.options import check_known
         from prune_hooks import PruneSpec
-        from prune_hooks.api import check_spec
+        from prune_hooks.foresight import check_spec
 
         halves = names.with_all_halves(self.tasks)
+        if self.pretrained.startswith(("/", "./", "../", "~")) and not os.path.isdir(self.pretrained):
+            raise IllusionError(
+                f"--pretrained {self.pretrained}: no such folder; expected a model's folder or hub name"
+            )
         spec, rest = PruneSpec.from_model_args(self.model_args)
         check_spec(spec)
         check_known(rest, PruneSpec.option_names())

@@ -38,8 +38,8 @@ def is_finished(folder: Path, wanted: dict[str, Any]) -> bool:
         if not held["finished"] or held["made_from"] == wanted:
             return bool(held["finished"])
         raise IllusionError(
-            f"{folder}: holds a run with other {', '.join(differences(held['made_from'], wanted))}; choose another "
-            "--out or remove the folder"
+            f"{folder}: holds a run with other {', '.join(differences(held['made_from'], wanted))}; remove that folder "
+            "(what lies beside it is kept), or choose another --out"
         )
     if folder.exists() and any(folder.iterdir()):
         raise IllusionError(f"{folder}: not empty and not written by this command; choose another --out")

@@ -76,7 +76,8 @@ def _is_cached(entry: Dataset) -> bool:
 
 def _both_ways(entry: Dataset, found: str) -> str:
     return (
-        f"no {entry.name} questions: {found}, and no local folder is named; set LM_EVAL_ILLUSION_DATA (or --metadata "
-        f'\'{{"illusion_data": "FOLDER"}}\') to a folder with {entry.name}/, or connect so that {entry.hub_path} can '
-        "be downloaded; illusion_mini_mc and illusion_mini_gen need neither"
+        f"no {entry.name} questions: {found}, and no local folder is named; set LM_EVAL_ILLUSION_DATA to a folder "
+        f"with {entry.name}/ (check and sweep: --data FOLDER; lm_eval: --metadata "
+        f'\'{{"illusion_data": "FOLDER"}}\'), or connect so that {entry.hub_path} can be downloaded; '
+        "illusion_mini needs neither"
     )

@@ -36,7 +36,7 @@ def hub_documents(name: str, languages: Sequence[str], characters: int) -> list[
     Raises:
         PruneError: wrong languages, `datasets` missing, the hub out of reach (known within seconds) or its answer bad.
     """
-    wanted = _check_languages(name, languages)
+    wanted = check_languages(name, languages)
     check_reachable(name)
     documents: list[Document] = []
     for language in wanted:
@@ -73,7 +73,8 @@ def check_reachable(name: str) -> None:
         ) from error
 
 
-def _check_languages(name: str, languages: Sequence[str]) -> tuple[str, ...]:
+def check_languages(name: str, languages: Sequence[str]) -> tuple[str, ...]:
+    """Return the languages to read; a PruneError for those that do not go with C4 or mC4."""
     if name == "mc4":
         if not languages:
             raise PruneError("calibration=mc4 has no languages chosen: set calibration_languages, e.g. en+sw")

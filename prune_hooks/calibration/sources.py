@@ -77,6 +77,26 @@ def load_rows(
         documents = hub.hub_documents(source, wanted.codes, characters)
         groups = _by_language(source, documents, wanted.codes)
         return _pack(wanted, groups, tokenizer, source=hub.describe(source), samples=samples, length=length, seed=seed)
+    documents = read_path(_existing(source))
+    groups = _by_language(source, documents, wanted.codes) if languages else {"": documents}
+    return _pack(wanted, groups, tokenizer, source=source, samples=samples, length=length, seed=seed)
+
+
+def check_source(source: str, languages: Sequence[str]) -> None:
+    """Finds what keeps a source from being read that can be found without a tokenizer; the hub is asked for an answer.
+
+    Raises:
+        PruneError: languages that do not go with it, the hub out of reach, or no such path.
+    """
+    wanted = parse_languages(languages)
+    if source in HUB_SOURCES:
+        hub.check_languages(source, wanted.codes)
+        hub.check_reachable(source)
+    elif source != "builtin":
+        _existing(source)
+
+
+def _existing(source: str) -> Path:
     path = Path(source).expanduser()
     if not source.strip() or not path.exists():
         known = ", ".join(("builtin", *HUB_SOURCES))
@@ -84,9 +104,7 @@ def load_rows(
             f"calibration {source!r} is none of {known} and no such path exists: set calibration=builtin, or a .txt, "
             ".jsonl, SQuAD .json or a folder of these"
         )
-    documents = read_path(path)
-    groups = _by_language(source, documents, wanted.codes) if languages else {"": documents}
-    return _pack(wanted, groups, tokenizer, source=source, samples=samples, length=length, seed=seed)
+    return path
 
 
 def _weights(wanted: Wanted, groups: Mapping[str, Sequence[Document]]) -> dict[str, float] | None:

@@ -56,7 +56,15 @@ def test_what_can_be_asked_is_counted(made):
     assert any(
         re.search(rf"lm_eval --model pruned_hf .*--include_path {made.folder} --tasks mine_mc,", n) for n in lines
     )
-    assert "lm-eval-illusion run --probe-failures runs/mine/pruned" in lines[-1]
+    both = "--probe-failures runs/pair-mine/dense --probe-failures runs/pair-mine/pruned"
+    assert [line.split(" --model")[0].strip() for line in lines[-5:]] == [
+        "lm_eval",
+        "lm_eval",
+        f"lm-eval-illusion run {both}",
+        f"lm-eval-illusion run {both}",
+        "lm-eval-illusion report runs/pair-mine/dense+runs/pair-mine/dense-probes runs/pair-mine/pruned+"
+        "runs/pair-mine/pruned-probes --out runs/pair-mine/report",
+    ]
 
 
 def test_every_condition_loads_wherever_the_folder_lies(made, tmp_path):
@@ -124,7 +132,7 @@ def test_too_few_passages_for_demonstrations_are_told(tmp_path):
     assert written.usable["en"]["oneshot"] == 0
     assert written.shots == 0
     assert "  not written: oneshot, for which a language has too few passages or questions" in lines
-    assert all("--num_fewshot 0" in line for line in lines[-2:])
+    assert all("--num_fewshot 0" in line for line in lines[-5:-1])
     assert not list(written.folder.glob("*oneshot*"))
     assert "small_oneshot" not in (written.folder / "_small_probes.yaml").read_text(encoding="utf-8")
 

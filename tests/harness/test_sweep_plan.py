@@ -138,8 +138,11 @@ WRONG = {
     "bare no": ({"text": "calibration_languages: [en, no]\n"}, r"calibration_languages: False is no text: .*\"no\""),
     "unknown key": ({"sparsity": [0.5]}, r"unknown key sparsity; expected some of models, methods, sparsities, pat"),
     "key of a model": ({"models": [{"pretrained": "a", "dtype": "x"}]}, r"unknown key models\.0\.dtype; expected some"),
-    "method": ({"methods": ["wandaa"]}, r"unknown method 'wandaa': expected one of .*magnitude, magnitude_global"),
-    "allocation": ({"allocations": ["owl2"]}, r"unknown allocation 'owl2': expected one of .*uniform"),
+    "method": (
+        {"methods": ["wandaa"]},
+        r"unknown method 'wandaa' \(did you mean 'wanda'\?\): expected one of .*magnitude, magnitude_global",
+    ),
+    "allocation": ({"allocations": ["owl2"]}, r"unknown allocation 'owl2' .*: expected one of .*uniform"),
     "task": ({"tasks": ["nonsense"]}, r"unknown name 'nonsense'; expected a data set"),
     "option of the model": ({"model_args": {"dtyp": "x"}}, r"no option 'dtyp'\. Did you mean dtype\?"),
     "option of the sweep": ({"model_args": {"sparsity": 0.5}}, r"sparsity is an option of the sweep itself"),
@@ -164,7 +167,8 @@ WRONG = {
     "order": ({"sequential": "weights"}, r"sequential: input should be 'weight' or 'block', found 'weights'"),
     "restore": ({"restore": "disk"}, r"restore: input should be 'memory' or 'shards', found 'disk'"),
     "data": ({"tasks": ["tydiqa_sw"], "data": "nowhere"}, r"illusion_data names the folder nowhere, which has no"),
-    "tokenizer": ({"models": ["./nowhere/model"], "chat_template": ...}, r"no tokenizer could be loaded"),
+    "folder": ({"models": ["./nowhere/model"]}, r"\./nowhere/model: no such folder"),
+    "tokenizer": ({"models": ["nobody/model"], "chat_template": ...}, r"no tokenizer could be loaded"),
 }
 
 

@@ -13,6 +13,8 @@ from prune_hooks.calibration.builtin import builtin_documents
 from prune_hooks.calibration.documents import text_hash
 from prune_hooks.calibration.languages import language_of
 from prune_hooks.errors import PruneError
+from prune_hooks.foresight import check_spec
+from prune_hooks.spec import PruneSpec
 from tests.families import BOS, tiny_tokenizer
 
 TOKENIZER = tiny_tokenizer()
@@ -306,3 +308,26 @@ def test_missing_datasets_package(fake_hub, monkeypatch):
     monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(PruneError, match="needs the package datasets: pip install datasets"):
         load_rows("c4", TOKENIZER, **SIZE)
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"method": "wanda", "calibration": "mc4"}, "calibration=mc4 has no languages chosen"),
+        ({"method": "wanda", "calibration": "c4", "calibration_languages": ("sw",)}, "calibration=c4 is English only"),
+        ({"method": "wanda", "calibration": "c4"}, "calibration=c4 needs the hub but HF_HUB_OFFLINE is set"),
+        ({"method": "magnitude", "allocation": "owl", "calibration": "no/such.txt"}, "no such path exists"),
+        ({"method": "block_influence", "calibration": "no/such.txt"}, "no such path exists"),
+        ({"method": "magnitude", "calibration": "no/such.txt"}, None),
+        ({"method": "wanda", "sparsity": 0.0, "calibration": "no/such.txt"}, None),
+        ({"method": "wanda", "calibration": "builtin"}, None),
+    ],
+)
+def test_text_that_cannot_be_had_is_found_before_any_model(monkeypatch, options, match):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    spec = PruneSpec(**options)
+    if match is None:
+        check_spec(spec)
+    else:
+        with pytest.raises(PruneError, match=match):
+            check_spec(spec)

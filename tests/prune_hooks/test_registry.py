@@ -29,9 +29,14 @@ def test_the_methods_there_are() -> None:
 
 
 def test_unknown_names_list_the_known_ones() -> None:
-    with pytest.raises(PruneError, match=r"unknown method 'wandaa': expected one of alps, .*, wanda, .*"):
+    with pytest.raises(
+        PruneError, match=r"unknown method 'wandaa' \(did you mean 'wanda'\?\): expected one of alps, .*, wanda, .*"
+    ):
         prune(build("llama"), None, PruneSpec(method="wandaa"))
-    with pytest.raises(PruneError, match=r"unknown allocation 'owll': expected one of correlation, file, owl, uniform"):
+    with pytest.raises(
+        PruneError,
+        match=r"unknown allocation 'owll' \(did you mean 'owl'\?\): expected one of correlation, file, owl, uniform",
+    ):
         prune(build("llama"), None, PruneSpec(allocation="owll"))
 
 
