@@ -13,7 +13,7 @@ from lm_eval_illusion.report.comparability import check_comparable, check_halves
 from lm_eval_illusion.report.conclusion import conclude_all
 from lm_eval_illusion.report.curves import gather_curves
 from lm_eval_illusion.report.halves import HALVES, MATCHERS, NORMALISERS
-from lm_eval_illusion.report.headline import headline
+from lm_eval_illusion.report.headline import headline, translated
 from lm_eval_illusion.report.items import examples, item_lines, items_digest
 from lm_eval_illusion.report.join import join_runs
 from lm_eval_illusion.report.leaks import leak_figures
@@ -104,7 +104,7 @@ def _compare(first: Run, other: Run, dense: str, pruned: str, settings: Settings
     return Comparison(
         dense=dense,
         pruned=pruned,
-        headline=headline(rows[0], dense, pruned, settings),
+        headline=headline(rows[0], dense, pruned, settings, translated=translated(rows)),
         notes=[
             *comparison_notes(rows[0], joined.items, leaks, first.tasks_under(HALVES), dense, pruned, dtypes),
             *probe_notes(rows[0], joined.items, dense, pruned, settings),

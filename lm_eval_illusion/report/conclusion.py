@@ -57,9 +57,9 @@ def conclude(row: Row, dense: str, pruned: str, settings: Settings) -> Conclusio
         _verdicts(probes, pruned),
         _turned(row, dense, pruned),
         _demoted(judged, pruned),
-        _example(probes),
-        _display(probes),
-        _reference(row.dense_probes, dense),
+        _example(probes, settings),
+        _display(probes, settings),
+        _reference(row.dense_probes, dense, settings),
         *_slides(row),
         _form(probes.verdicts),
         _chosen(probes),
@@ -116,30 +116,30 @@ def _demoted(judged: Sequence[Statement], pruned: str) -> str:
     return f"Whether lost answers come back on the same prompt is undecided: {told}."
 
 
-def _example(probes: ProbeFigures) -> str:
+def _example(probes: ProbeFigures, settings: Settings) -> str:
     found = find_recovery(probes, "oneshot")
     if found is None:
         return ""
     return (
-        f"One more example: {brought_back(found)}. The share for one example may be style rather than knowledge, since "
-        "an example also shows what an answer looks like."
+        f"One more example: {brought_back(found, settings)}. The share for one example may be style rather than "
+        "knowledge, since an example also shows what an answer looks like."
     )
 
 
-def _display(probes: ProbeFigures) -> str:
+def _display(probes: ProbeFigures, settings: Settings) -> str:
     shown, without = find_recovery(probes, "shown"), find_recovery(probes, "shown_nogold")
     if shown is None:
         return ""
-    ablation = f"; without the gold among them {brought_back(without)}" if without else ""
+    ablation = f"; without the gold among them {brought_back(without, settings)}" if without else ""
     return (
-        f"With the candidates displayed: {brought_back(shown)}{ablation}. Whoever reads the gold in the prompt need "
-        "not know it."
+        f"With the candidates displayed: {brought_back(shown, settings)}{ablation}. Whoever reads the gold in the "
+        "prompt need not know it."
     )
 
 
-def _reference(probes: ProbeFigures | None, dense: str) -> str:
+def _reference(probes: ProbeFigures | None, dense: str, settings: Settings) -> str:
     found = [find_recovery(probes, *names) for names in (("beam8", "beam4"), ("sample pass@",), ("oneshot",))]
-    told = [brought_back(figures) for figures in found if figures and figures.items]
+    told = [brought_back(figures, settings) for figures in found if figures and figures.items]
     if not told:
         return ""
     return f"Of {dense}'s own failures, for comparison: {'; '.join(told)}; pruning has no part in those."

@@ -71,12 +71,11 @@ def _distance(side: Side, distance: Distance, clusters: Clusters) -> DistanceFig
         return None
     accuracy = share(recognised, clusters)
     guess = float(chance.mean())
-    known = accuracy.low is not None and accuracy.high is not None
     figures = DistanceFigures(
         chance=guess,
         accuracy=accuracy,
         ties=side.ties[distance],
-        interpretable=known and not (accuracy.low or 0.0) <= guess <= (accuracy.high or 0.0),
+        interpretable=accuracy.low is not None and accuracy.low > guess,
         gap=None,
         corrected_gap=None,
         counts=None,

@@ -79,7 +79,7 @@ class DistanceFigures(Plain):
     corrected_gap: Estimate | None
     """(R - 1/k)/(1 - 1/k) - G."""
     interpretable: bool
-    """False where R's interval covers 1/k (or there is no interval): the gap says nothing."""
+    """False where R's interval reaches down to 1/k, lies below it, or is not there: the gap says nothing."""
     counts: dict[str, int] | None
     """Items in each quadrant."""
     quadrants: dict[str, Estimate] | None

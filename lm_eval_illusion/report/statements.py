@@ -15,11 +15,24 @@ from lm_eval_illusion.report.probe_measures import ProbeFigures, RankFigures, Re
 from lm_eval_illusion.report.schema import Row, Settings
 from lm_eval_illusion.report.stats import mcnemar
 
-__all__ = ["FEW_RANKS", "SIGNIFICANT", "brought_back", "find_recovery", "judge", "statements", "too_few"]
+__all__ = [
+    "FEW_RANKS",
+    "SIGNIFICANT",
+    "TOO_FEW",
+    "brought_back",
+    "corrected_share",
+    "few_failures",
+    "find_recovery",
+    "judge",
+    "statements",
+    "too_few",
+]
 
 FEW_RANKS = "10"
 """A slide of "a few ranks" leaves most gold tokens within so many; a key of `RankFigures.pruned_within`."""
 SIGNIFICANT = 0.05
+TOO_FEW = "too few"
+"""In the place of an interval that a sample below the least size would stretch over all there is."""
 MEDIAN = 2
 """Its place among the five quantiles."""
 
@@ -134,7 +147,7 @@ def _brings_back(key: str, probes: ProbeFigures | None, settings: Settings) -> S
     if found is None:
         return _unmeasured(key, claim, "the probe was not run")
     answer, reason = judge(found.corrected, settings)
-    return Statement(key=key, claim=claim, answer=answer, numbers=brought_back(found), reason=reason)
+    return Statement(key=key, claim=claim, answer=answer, numbers=brought_back(found, settings), reason=reason)
 
 
 def find_recovery(probes: ProbeFigures | None, *names: str) -> RecoveryFigures | None:
@@ -147,10 +160,24 @@ def find_recovery(probes: ProbeFigures | None, *names: str) -> RecoveryFigures |
     return None
 
 
-def brought_back(figures: RecoveryFigures) -> str:
+def brought_back(figures: RecoveryFigures, settings: Settings) -> str:
     """`beam8 11 of 42 failures, corrected +0.21 [+0.09, +0.33]`."""
-    corrected = interval(figures.corrected, sign=True)
+    corrected = corrected_share(figures, settings)
     return f"{figures.probe} {figures.hits:g} of {figures.items} failures, corrected {corrected}"
+
+
+def corrected_share(figures: RecoveryFigures, settings: Settings) -> str:
+    """`+0.21 [+0.09, +0.33]`; `−0.20 [too few]` where no verdict may rest on the sample."""
+    found = figures.corrected
+    if found is None or found.value is None or not few_failures(figures, settings):
+        return interval(found, sign=True)
+    return f"{decimals(found.value, sign=True)} [{TOO_FEW}]"
+
+
+def few_failures(figures: RecoveryFigures, settings: Settings) -> bool:
+    """Whether the failures, or those of them that the correction is over, are below the least size of a verdict."""
+    found = figures.corrected
+    return not figures.decided or (found is not None and bool(too_few(found.items, settings, found.clusters)))
 
 
 def _unmeasured(key: str, claim: str, reason: str) -> Statement:

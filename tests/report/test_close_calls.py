@@ -68,6 +68,7 @@ def test_the_reader_is_told_that_rounding_may_have_chosen(report, tmp_path):
     assert "| tydiqa en * | wanda 0.5 | far | 1.0, +2.00 (1) |" in text
     stream = io.StringIO()
     Console(file=stream, width=200).print(render_text(report))
+    assert "parts from its strongest rival: median rank, median margin in nats (number of items)" in stream.getvalue()
     shown = stream.getvalue().split("Where the gold parts from its strongest rival")[1].split("report.md.")[0]
     assert "5.0, +0.50 (3)" in shown
     assert "tydiqa" not in shown

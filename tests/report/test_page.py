@@ -20,6 +20,7 @@ from lm_eval_illusion.errors import IllusionError
 from lm_eval_illusion.report.build import build_report
 from lm_eval_illusion.report.layers import layers_of
 from lm_eval_illusion.report.page import render_page
+from lm_eval_illusion.report.page.figures import gap_figure
 from lm_eval_illusion.report.page.pack import pack_items
 from lm_eval_illusion.report.page.plain import around, plain
 from lm_eval_illusion.report.write import write_report
@@ -169,6 +170,19 @@ def test_gap_picture_says_the_numbers(hostile):
     overall = next(label for label in labels if label.startswith("Illusion gap, overall"))
     gap = report.file.comparisons[0].rows[0].pruned.near.gap
     assert f"wanda 0.5, near: {gap.value:.2f} [{gap.low:.2f}, {gap.high:.2f}]" in overall
+
+
+def test_the_gap_table_says_what_is_told_from_chance_and_settles_nothing(tmp_path):
+    one = write_run(tmp_path / "a", pattern("bbbr"))
+    two = write_run(tmp_path / "b", pattern("rrrr"), pruning=receipt())
+    report = build_report([one, two])
+    assert any(line.startswith("Undecided") for line in report.file.headline)
+    table = gap_figure(report.file).table
+    assert table.columns[-1] == "multiple choice told from chance"
+    assert table.rows[-1][-1] == "yes"
+    page = render_page(report)
+    assert "interpretable</bdi>" not in page
+    assert "Whether there is one, its own interval says; whether pruning changed it, the conclusion on top." in page
 
 
 def test_numbers_of_the_flow_are_links_into_the_items(hostile):

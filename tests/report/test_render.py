@@ -1,5 +1,6 @@
 """Model output is hostile text: it stays inert in the terminal, in Markdown and in the files."""
 
+import html
 import io
 import json
 import unicodedata
@@ -13,8 +14,11 @@ from synthetic import Question, pattern, receipt, write_run
 from lm_eval_illusion.report import build_report, write_report
 from lm_eval_illusion.report.measures import Estimate
 from lm_eval_illusion.report.numbers import decimals, interval, probability
+from lm_eval_illusion.report.page import render_page
 from lm_eval_illusion.report.render.markdown import render_markdown
+from lm_eval_illusion.report.render.overview import overview_table, shown_first
 from lm_eval_illusion.report.render.safe import LIMIT, escape_invisible, inert, inert_markdown, inert_prose
+from lm_eval_illusion.report.render.tables import comparison_tables, run_table
 from lm_eval_illusion.report.render.text import render_text
 
 HOSTILE = (
@@ -26,6 +30,12 @@ HOSTILE = (
 def terminal(report, width=200):
     stream = io.StringIO()
     Console(file=stream, width=width, force_terminal=True, color_system="truecolor").print(render_text(report))
+    return stream.getvalue()
+
+
+def plain(report, width):
+    stream = io.StringIO()
+    Console(file=stream, width=width).print(render_text(report))
     return stream.getvalue()
 
 
@@ -116,6 +126,71 @@ def test_terminal_shows_every_main_figure(tmp_path):
         "unmatched",
     ):
         assert words in text
+
+
+def test_the_conclusion_stands_last_in_the_terminal_too(tmp_path):
+    runs = [write_run(tmp_path / "a", pattern("bbrn" * 10))]
+    runs += [write_run(tmp_path / f"{n}", pattern("rrrn" * 10), pruning=receipt("wanda", n / 10)) for n in range(4, 8)]
+    for report in (build_report(runs[:2]), build_report(runs)):
+        parts = plain(report, 120).split("What the numbers allow")
+        assert len(parts) == 3
+        last = " ".join(parts[2].split())
+        assert all(" ".join(line.split()) in last for line in shown_first(report.file))
+        assert last.endswith(report.file.comparisons[0].headline[-1])
+        assert " ".join(parts[1].split()).count("Not shown by these numbers") == 0
+        assert render_markdown(report).count("What the numbers allow") == 1
+
+
+def test_hidden_columns_are_named_and_not_explained(tmp_path):
+    one = write_run(tmp_path / "a", pattern("bbrn" * 10))
+    two = write_run(tmp_path / "b", pattern("rrrn" * 10), pruning=receipt())
+    report = build_report([one, two])
+    narrow, wide = (" ".join(plain(report, width).split()) for width in (76, 240))
+    assert "Too wide for here: rec.-only near, rec.-only far, p near, p far, induced near" in narrow
+    for words in ("p near, p far: of the excess", "Clustered p:"):
+        assert words in wide
+        assert words not in narrow
+    assert "Holm p: raised" in narrow  # its column is shown
+    assert "p near, p far: of the excess" in render_markdown(report)
+
+
+def test_no_table_has_two_columns_of_one_name(tmp_path):
+    one = write_run(tmp_path / "a", pattern("bbrn" * 10))
+    two = write_run(tmp_path / "b", pattern("rrrn" * 10), pruning=receipt())
+    file = build_report([one, two]).file
+    for table in [run_table(file), overview_table(file), *comparison_tables(file.comparisons[0])]:
+        assert len(set(table.columns)) == len(table.columns)
+        assert all(max(gloss.columns) < len(table.columns) for gloss in table.glosses)
+
+
+def test_terms_are_explained_where_they_first_occur(tmp_path):
+    questions = [Question(n, gen=n % 2 == 0, cluster=str(n // 2)) for n in range(40)]
+    worse = [Question(n, gen=False, cluster=str(n // 2)) for n in range(40)]
+    runs = [write_run(tmp_path / "a", questions)]
+    runs += [write_run(tmp_path / f"{n}", worse, pruning=receipt("wanda", n / 10)) for n in (4, 5)]
+    shown = plain(build_report(runs), 200)
+    text = " ".join(shown.split())
+    assert shown.count("Holm p ") == 2  # a heading each
+    for words in ("Clustered p: each passage counts as one draw", "Holm p: raised for the number of tests"):
+        assert text.count(words) == 1
+    first, second = text.split("Holm p: raised")
+    assert "clustered p Holm p" in first
+    assert "clustered p Holm p" in second
+    assert "Fixed in advance, before any result was seen: chars and standard." in text
+
+
+def test_a_missing_interval_is_explained_where_it_occurs(tmp_path):
+    dense = [Question(n, gen=n < 2, cluster="one" if n < 2 else None) for n in range(8)]
+    pruned = [Question(n, gen=False, cluster="one" if n < 2 else None) for n in range(8)]
+    report = build_report([write_run(tmp_path / "a", dense), write_run(tmp_path / "b", pruned, pruning=receipt())])
+    changed = next(t for t in comparison_tables(report.file.comparisons[0]) if t.title == "What pruning changed")
+    assert changed.rows[0][7] == "+0.75 [–]"
+    why = "[–]: no interval, because the items behind the cell lie in fewer than 2 passages"
+    assert why in changed.said()
+    assert why not in changed.said(kept=range(7))
+    for text in (plain(report, 240), render_markdown(report), html.unescape(render_page(report))):
+        assert why in " ".join(text.split())
+    assert why not in changed.said([["overall", "+0.75 [+0.10, +0.90]", *["–"] * 8]])
 
 
 def test_numbers():

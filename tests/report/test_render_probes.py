@@ -1,5 +1,6 @@
 """What the probes show, set for page, picture and terminal from hand-made figures."""
 
+import html
 import io
 import os
 import re
@@ -15,6 +16,7 @@ from synthetic import pattern, write_run
 from lm_eval_illusion.report import build_report, write_report
 from lm_eval_illusion.report.build import DEFAULTS
 from lm_eval_illusion.report.headline import LIMITS, PROBED_LIMITS, headline
+from lm_eval_illusion.report.page import render_page
 from lm_eval_illusion.report.render.frame import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH
 from lm_eval_illusion.report.render.graded_picture import has_graded, render_graded
 from lm_eval_illusion.report.render.markdown import render_markdown
@@ -37,7 +39,7 @@ def terminal(report, width=200):
 
 
 def table(report, title):
-    return next(t for t in probe_tables(report.file.comparisons[0]) if t.title == title)
+    return next(t for t in probe_tables(report.file.comparisons[0], DEFAULTS) if t.title == title)
 
 
 @pytest.mark.parametrize("name", ["report.md", "graded.svg"])
@@ -83,6 +85,37 @@ def test_small_and_chosen_samples_are_marked(tmp_path):
     made = table(report_with(tmp_path, pruned_probes=some, dense_probes=None), "Recovery of wrong open answers")
     assert made.rows[0][2:4] == ["sample pass@8 ‡", "12 *"]
     assert made.note.endswith("‡: run on chosen items only.")
+
+
+@pytest.mark.parametrize(
+    ("corrected", "items"),
+    [
+        (mean(-0.2, -6.69, 1.0, items=4, clusters=4), 4),
+        (mean(-0.2, -6.69, 1.0, items=4, clusters=4), 40),  # enough failures, few of them with a control
+        (mean(-0.2, -6.69, 1.0, items=40, clusters=7), 40),
+    ],
+)
+def test_too_few_failures_have_a_share_and_no_interval(tmp_path, corrected, items):
+    some = probes(recovery=[recovery("beam8", corrected, 1, items)])
+    report = report_with(tmp_path, pruned_probes=some)
+    made = table(report, "Recovery of wrong open answers")
+    assert [row[7] for row in made.rows if row[1] == "wanda 0.5"] == ["−0.20 [too few]"] * 3
+    why = "[too few]: below 30 failures or 8 passages no verdict is given, and no interval."
+    assert why in made.said()
+    assert why not in made.said([row for row in made.rows if row[1] == "dense"])
+    page = " ".join(html.unescape(render_page(report)).split())
+    for text in (" ".join(terminal(report).split()), render_markdown(report), page):
+        assert "−0.20 [too few]" in text
+        assert why in text
+        assert "6.69" not in text
+    assert f"beam8 1 of {items} failures, corrected −0.20 [too few]" in render_markdown(report)
+    assert "A mark without one: too few failures or passages for an interval." in page
+
+
+def test_enough_failures_keep_their_interval(probed):
+    for text in (terminal(probed), render_markdown(probed), render_page(probed)):
+        assert "+0.21 [+0.09, +0.33]" in text
+        assert "too few]" not in text
 
 
 def test_the_ladder_has_dense_beside_pruned(tmp_path):

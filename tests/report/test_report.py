@@ -11,6 +11,9 @@ from synthetic import Question, pattern, receipt, sha, write_run
 
 from lm_eval_illusion.errors import IllusionError
 from lm_eval_illusion.report import build_report, write_report
+from lm_eval_illusion.report.page import render_page
+from lm_eval_illusion.report.render.markdown import render_markdown
+from lm_eval_illusion.report.render.overview import shown_first
 from lm_eval_illusion.report.render.tables import comparison_tables
 from lm_eval_illusion.report.render.text import render_text
 from lm_eval_illusion.report.schema import ReportFile
@@ -221,6 +224,7 @@ def test_leak_figures(tmp_path):
         ("br" * 40, "br" * 40, "the gap stayed within 0.05"),
         ("b" * 40, "b" * 37 + "r" * 3, "no change of the gap is shown"),
         ("b" * 40, "r" * 10 + "n" * 30, "cannot be told from guessing (0.25, chance 0.25)"),
+        ("b" * 40, "r" * 1 + "n" * 39, "lies below guessing (0.03, chance 0.25), so the near gap is not interpretable"),
     ],
 )
 def test_headline_in_words(tmp_path, dense, pruned, words):
@@ -234,6 +238,56 @@ def test_examples_are_turned_items(runs):
     examples = build_report(runs).file.comparisons[0].examples
     assert len(examples) == 6
     assert {(e.dense_answer, e.pruned_answer) for e in examples} == {("Paris", "Rome")}
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"en": ("near", "far"), "sw": ("near", "far")}, "near options"),
+        ({"en": ("far",), "sw": ("far",)}, "far options"),
+        ({"en": ("near", "far"), "sw": ("far",)}, "near options, or far ones where near were not asked"),
+    ],
+)
+def test_the_list_of_turned_items_says_against_which_options(tmp_path, asked, words):
+    runs = []
+    for name, letters in (("a", "bbbb"), ("b", "rrrr")):
+        questions = [q for language in asked for q in pattern(letters, language=language)]
+        for question in questions:
+            question.near = question.near if "near" in asked[question.language] else None
+        runs.append(write_run(tmp_path / name, questions, pruning=receipt() if name == "b" else None))
+    write_report(build_report(runs), tmp_path / "out")
+    text = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
+    assert f"### Items that turned from answered to recognised only, {words}\n" in text
+
+
+@pytest.mark.parametrize(("reached", "told"), [(0.045, True), (0.001, False), (None, False)])
+def test_zeros_of_the_checkpoint_itself_have_a_footnote(tmp_path, reached, told):
+    own = {**receipt("none", 0.0), "sparsity_reached": reached}
+    one = write_run(tmp_path / "a", pattern("bbrn"), pruning=own)
+    two = write_run(tmp_path / "b", pattern("brrn"), pruning=receipt())
+    report = build_report([one, two])
+    words = "Reached by dense: nothing was pruned, the checkpoint itself already holds that share of exact zeros."
+    stream = io.StringIO()
+    Console(file=stream, width=100).print(render_text(report))
+    for text in (stream.getvalue(), render_markdown(report), render_page(report)):
+        assert (words in " ".join(text.split())) == told
+
+
+def test_translations_of_a_passage_are_said_to_count_as_one(tmp_path):
+    for name, shared, words in (("one", True, " (translations of one passage count as one)"), ("two", False, "")):
+        made = []
+        for letters in ("bbrn", "brrn"):
+            questions = [q for language in ("en", "sw") for q in pattern(letters, language=language)]
+            for question in questions:
+                question.cluster = f"p{question.number}" if shared else None
+            folder = tmp_path / name / letters
+            made.append(write_run(folder, questions, pruning=receipt() if letters == "brrn" else None))
+        report = build_report(made)
+        passages = 4 if shared else 8
+        said = f"Undecided: 8 items in {passages} passages{words}; a verdict takes 30 items in 8 passages."
+        assert said in report.file.headline
+        short = shown_first(build_report([made[0], *[made[1]] * 4]).file)[0]
+        assert short == f"wanda 0.5: undecided, 8 items in {passages} passages{words}; a verdict takes 30 in 8."
 
 
 def test_unwritable_folder(runs, tmp_path):
@@ -344,7 +398,7 @@ def test_the_terminal_shows_the_overall_sensitivity_and_says_where_the_rest_is(r
     assert {row[0].removesuffix(" *") for row in table.rows[table.overall :]} == {"tydiqa en", "tydiqa sw"}
     stream = io.StringIO()
     Console(file=stream, width=200).print(render_text(report))
-    assert "Datasets and languages: report.md." in stream.getvalue()
+    assert "Datasets and languages: report.md." in " ".join(stream.getvalue().split())
     write_report(report, tmp_path / "out")
     shown = (tmp_path / "out" / "report.md").read_text(encoding="utf-8").split("### Gap under every")[1]
     assert "| tydiqa sw * | near | pmi |" in shown

@@ -11,6 +11,7 @@ from lm_eval_illusion.report.gate.noise import NoiseFloor
 from lm_eval_illusion.report.gate.rule_file import Rules
 from lm_eval_illusion.report.gate.rules import Rule
 from lm_eval_illusion.report.gate.verdict import Verdict, decide
+from lm_eval_illusion.report.headline import to_guessing
 from lm_eval_illusion.report.schema import Comparison, ReportFile, Row, RunSummary
 
 __all__ = ["Line", "exit_code", "judge"]
@@ -194,7 +195,7 @@ def _named(row: Row) -> str:
 
 
 def _at_chance(rule: Rule, row: Row) -> str | None:
-    """A gap says nothing where multiple choice cannot be told from guessing."""
+    """A gap says nothing where multiple choice does no better than guessing."""
     if rule.of.distance is None:
         return None
     models = [("pruned", row.pruned), *([("dense", row.dense)] if rule.of.against_dense else [])]
@@ -207,6 +208,6 @@ def _at_chance(rule: Rule, row: Row) -> str | None:
         if not figures.interpretable:
             accuracy = figures.accuracy
             ends = f"{accuracy.value or 0.0:.2f} [{accuracy.low or 0.0:.2f}, {accuracy.high or 0.0:.2f}]"
-            told = f"cannot be told from chance {figures.chance:.2f}"
+            told = to_guessing(figures, f"chance {figures.chance:.2f}")
             return f"the {name} model's MC {rule.of.distance} {ends} {told}"
     return None

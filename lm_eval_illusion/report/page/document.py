@@ -81,8 +81,9 @@ def _comparison(file: Any, index: int) -> dict[str, Any]:
     comparison = file.comparisons[index]
     concluded = {c.pruned: c for c in file.conclusions.comparisons} if file.conclusions else {}
     conclusion = concluded.get(comparison.pruned)
-    figures = [ladder_figure(comparison), recovery_figure(comparison)]
-    tables = [*comparison_tables(comparison), *(table for table in probe_tables(comparison) if table.pages)]
+    figures = [ladder_figure(comparison, file.settings), recovery_figure(comparison, file.settings)]
+    probed = [table for table in probe_tables(comparison, file.settings) if table.pages]
+    tables = [*comparison_tables(comparison), *probed]
     return {
         "of": comparison,
         "number": index + 1,

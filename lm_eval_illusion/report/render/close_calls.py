@@ -38,9 +38,12 @@ def parting_table(comparison: Comparison) -> Table:
                 continue
             rows.append([scope_name(row), label, d, *(_parting(figures.parting[q]) for q in QUADRANTS)])
             overall += row.scope == "overall"
-    note = "Median rank of the gold's token, median margin to the rival's in nats (items)."
+    note = (
+        "Rank of the gold's token there among the whole vocabulary, 1 being what the model would write; margin of its "
+        "log-probability over the rival's."
+    )
     columns = ["scope", "model", "options", *(q.replace("_", "-") for q in QUADRANTS)]
-    title = "Where the gold parts from its strongest rival"
+    title = "Where the gold parts from its strongest rival: median rank, median margin in nats (number of items)"
     return Table(title, columns, rows, note, overall=overall or None, spare=((5,), (6,)))
 
 

@@ -64,7 +64,7 @@ def _sensitivity(comparison: Comparison) -> Table:
                 shown = (f"{decimals(before[m])} → {decimals(after[m])}" for m in MATCHERS)
                 rows.append([scope_name(row), d, n, *shown])
                 overall += row.scope == "overall"
-    note = f"Fixed in advance: {NORMALISERS[0]} and {MATCHERS[0]}."
+    note = f"Fixed in advance, before any result was seen: {NORMALISERS[0]} and {MATCHERS[0]}."
     columns = ["scope", "options", "normaliser", *MATCHERS]
     title = "Gap under every normaliser and matcher"
     return Table(title, columns, rows, note, overall=overall or None, spare=((5,),))

@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from lm_eval_illusion.report.columns import Distance
 from lm_eval_illusion.report.measures import Contrast, DistanceContrast, DistanceFigures, ModelFigures
+from lm_eval_illusion.report.numbers import DASH
 from lm_eval_illusion.report.schema import Comparison, Row
+from lm_eval_illusion.report.stats.intervals import MIN_CLUSTERS
 
-__all__ = ["DISTANCES", "Table", "by_scope", "contrast_at", "far_or_near", "models_of", "scope_name"]
+__all__ = ["DISTANCES", "Gloss", "Table", "by_scope", "contrast_at", "far_or_near", "models_of", "scope_name"]
 
 DISTANCES: tuple[Distance, ...] = ("near", "far")
+
+
+@dataclass(frozen=True)
+class Gloss:
+    """A sentence below a table, said only where what it explains is shown."""
+
+    text: str
+    columns: tuple[int, ...]
+    """It explains these."""
+    cells: str = ""
+    """What one of their cells must hold; empty: the heading is enough."""
+    once: bool = False
+    """A terminal says it at the first table alone."""
 
 
 @dataclass(frozen=True)
@@ -22,6 +37,7 @@ class Table:
     columns: list[str]
     rows: list[list[str]]
     note: str = ""
+    """A sentence below it that holds of the whole."""
     brief: bool = True
     """Whether the terminal shows it too."""
     pages: bool = True
@@ -30,6 +46,36 @@ class Table:
     """The terminal shows only so many first rows; None: all."""
     spare: tuple[tuple[int, ...], ...] = ()
     """Columns that a narrow terminal leaves out, those of the first group first; near and far go together."""
+    glosses: tuple[Gloss, ...] = ()
+    """Sentences about some of its columns."""
+
+    def said(
+        self, rows: Sequence[Sequence[str]] | None = None, kept: Iterable[int] | None = None, told: Container[str] = ()
+    ) -> str:
+        """All that stands below the table, as far as it is shown.
+
+        Args:
+            rows: Rows that are shown; None: all.
+            kept: Columns that are shown; None: all.
+            told: Glosses that were said before, which need no second time.
+        """
+        rows = self.rows if rows is None else rows
+        columns = set(range(len(self.columns)) if kept is None else kept)
+        everywhere = tuple(range(len(self.columns)))
+        parts = [self.note] if self.note else []
+        for gloss in (*self.glosses, Gloss(NO_INTERVAL, everywhere, f"[{DASH}]")):
+            here = [column for column in gloss.columns if column in columns]
+            found = any(gloss.cells in row[column] for row in rows for column in here) if gloss.cells else bool(here)
+            if found and not (gloss.once and gloss.text in told):
+                parts.append(gloss.text)
+        return " ".join(parts)
+
+
+NO_INTERVAL = (
+    f"[{DASH}]: no interval, because the items behind the cell lie in fewer than {MIN_CLUSTERS} passages (in a "
+    "mean over languages, those of some language)."
+)
+"""Why `numbers.interval` gives none."""
 
 
 def by_scope(
@@ -40,11 +86,12 @@ def by_scope(
     *,
     brief: bool = True,
     spare: tuple[tuple[int, ...], ...] = (),
+    glosses: tuple[Gloss, ...] = (),
 ) -> Table:
     """A table with the scope in its first column. Overall rows come first; the terminal shows those alone."""
     cells = [[scope_name(row), *rest] for row, rest in rows]
     overall = sum(row.scope == "overall" for row, _ in rows)
-    return Table(title, ["scope", *columns], cells, note, brief, overall=overall, spare=spare)
+    return Table(title, ["scope", *columns], cells, note, brief, overall=overall, spare=spare, glosses=glosses)
 
 
 def scope_name(row: Row) -> str:

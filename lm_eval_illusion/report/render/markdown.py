@@ -15,6 +15,7 @@ from lm_eval_illusion.report.render.probe_tables import probe_tables
 from lm_eval_illusion.report.render.safe import inert_markdown, inert_prose
 from lm_eval_illusion.report.render.statement_tables import answers_table, statements_table, sweep_table
 from lm_eval_illusion.report.render.tables import comparison_tables, run_table
+from lm_eval_illusion.report.schema import Comparison
 
 __all__ = ["render_markdown"]
 
@@ -27,8 +28,9 @@ def render_markdown(report: Report) -> str:
         {
             "of": comparison,
             "tables": comparison_tables(comparison),
-            "probes": [table for table in probe_tables(comparison) if table.pages],
+            "probes": [table for table in probe_tables(comparison, file.settings) if table.pages],
             "conclusion": concluded.get(comparison.pruned),
+            "turned": _turned_against(comparison),
         }
         for comparison in file.comparisons
     ]
@@ -49,6 +51,15 @@ def render_markdown(report: Report) -> str:
             comparisons=comparisons,
         )
     )
+
+
+def _turned_against(comparison: Comparison) -> str:
+    """Options against which the listed items turned: near ones wherever they were asked, as `items.examples` takes."""
+    languages = [row.dense for row in comparison.rows if row.scope == "language" and row.dense is not None]
+    near = [model.near is not None for model in languages]
+    if all(near):
+        return "near options"
+    return "near options, or far ones where near were not asked" if any(near) else "far options"
 
 
 @cache

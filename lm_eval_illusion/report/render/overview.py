@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from lm_eval_illusion.report.headline import in_short, translated
 from lm_eval_illusion.report.measures import Flips, ModelFigures
 from lm_eval_illusion.report.numbers import DASH, decimals, interval, probability
-from lm_eval_illusion.report.render.grid import DISTANCES, Table, contrast_at, far_or_near
+from lm_eval_illusion.report.render.grid import DISTANCES, Gloss, Table, contrast_at, far_or_near
 from lm_eval_illusion.report.schema import Comparison, Note, ReportFile
 
 __all__ = ["MANY", "distinct_notes", "overview_table", "shown_first"]
@@ -33,17 +34,22 @@ def overview_table(file: ReportFile) -> Table:
         rows.append([*cells, interval(flips.delta if flips else None, sign=True), probability(_primary(flips))])
     columns = ["run", "items", "MC near", "MC far", "generation", "gap near", "gap far"]
     changes = ["excess near", "p near", "excess far", "p far", "G change", "p G"]
-    note = "Against the first run, overall; p values are of each run alone, not corrected for the number of runs."
-    if any(GUESSING in cell for row in rows for cell in row[2:]):
-        note += f" {GUESSING}: multiple choice cannot be told from chance, so the gap says nothing."
-    return Table("All runs at a glance", columns + changes, rows, note, spare=((8, 10, 12), (11,), (7, 9), (5, 6)))
+    glosses = (
+        Gloss("p values are of each run alone, not corrected for the number of runs.", (8, 10, 12)),
+        Gloss(f"{GUESSING}: multiple choice is not above chance, so the gap says nothing.", (5, 6), GUESSING),
+    )
+    spare = ((8, 10, 12), (11,), (7, 9), (5, 6))
+    note = "Against the first run, overall."
+    return Table("All runs at a glance", columns + changes, rows, note, spare=spare, glosses=glosses)
 
 
 def shown_first(file: ReportFile) -> list[str]:
-    """Headline sentences that stand on top: all of few comparisons, of many the alarms alone (the overview follows)."""
+    """What the numbers allow: all sentences of few comparisons, of many the alarms and a sentence each."""
     if len(file.comparisons) < MANY:
         return file.headline
-    return [line for line in file.headline if line.startswith("ALARM")]
+    alarms = [line for line in file.headline if line.startswith("ALARM")]
+    told = [in_short(c.rows[0], c.pruned, file.settings, translated=translated(c.rows)) for c in file.comparisons]
+    return [*alarms, *told]
 
 
 def distinct_notes(comparisons: list[Comparison]) -> list[Note]:

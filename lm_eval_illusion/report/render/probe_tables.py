@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 from lm_eval_illusion.report.numbers import DASH, decimals, interval, probability
 from lm_eval_illusion.report.probe_measures import VERDICTS, ProbeFigures
-from lm_eval_illusion.report.render.grid import Table, by_scope
+from lm_eval_illusion.report.render.grid import Gloss, Table, by_scope
 from lm_eval_illusion.report.render.probe_choices import choice_tables, side_by_side
 from lm_eval_illusion.report.render.probe_ranks import rank_tables
-from lm_eval_illusion.report.schema import Comparison, Row
+from lm_eval_illusion.report.schema import Comparison, Row, Settings
+from lm_eval_illusion.report.statements import TOO_FEW, corrected_share
 
 __all__ = ["probe_tables"]
 
@@ -26,12 +27,17 @@ _FORM = ("repeated", "empty", "cut", "unclosed_thought")
 _NAMES = [name.replace("_", " ") for name in VERDICTS]
 
 
-def probe_tables(comparison: Comparison) -> list[Table]:
-    """All tables of one comparison that have rows; none where nothing was probed."""
+def probe_tables(comparison: Comparison, settings: Settings) -> list[Table]:
+    """All tables of one comparison that have rows; none where nothing was probed.
+
+    Args:
+        comparison: Two models.
+        settings: Least sizes, below which a recovery has no interval.
+    """
     tables = [
         _verdicts(comparison),
-        _recovery(comparison),
-        _recovery_in_brief(comparison),
+        _recovery(comparison, settings),
+        _recovery_in_brief(comparison, settings),
         _ladder(comparison),
         _forms(comparison),
         _moves(comparison),
@@ -58,21 +64,20 @@ def _verdicts(comparison: Comparison) -> Table:
         by = ", ".join(f"{probe} {count}" for probe, count in table.demoted_by.items() if count) or DASH
         counts = [str(table.counts[name]) for name in VERDICTS]
         rows.append((row, [label, str(table.items), *counts, str(table.demoted_by_shown_alone), by]))
-    note = (
-        "Demoted: some probe recovers the item, at the item's own control below one half; one item may count for "
-        "several probes. Only shown: nothing but the display of the candidates recovers it, as it does for a guesser."
-    )
+    note = "Demoted: some probe recovers the item, at the item's own control below one half."
+    shown = "Only shown: nothing but the display of the candidates recovers it, as it does for a guesser."
+    glosses = (Gloss("Demoted by: one item may count for several probes.", (9,)), Gloss(shown, (8,)))
     columns = ["model", "items", *_NAMES, "only shown", "demoted by"]
-    return by_scope("What became of the items", columns, rows, note, spare=((9,), (8,), (2,)))
+    return by_scope("What became of the items", columns, rows, note, spare=((9,), (8,), (2,)), glosses=glosses)
 
 
-def _recovery(comparison: Comparison) -> Table:
+def _recovery(comparison: Comparison, settings: Settings) -> Table:
     rows = []
     for row, label, probes in _probed(comparison):
         for figures in probes.recovery:
             cells = [label, f"{figures.probe} ‡" if figures.probe.split()[0] in probes.partly else figures.probe]
             cells += [f"{figures.items}{'' if figures.decided else ' *'}", _count(figures.hits)]
-            cells += [interval(figures.recovered), decimals(figures.control), interval(figures.corrected, sign=True)]
+            cells += [interval(figures.recovered), decimals(figures.control), corrected_share(figures, settings)]
             cells += [interval(figures.first), _count(figures.gained), _count(figures.lost), probability(figures.p)]
             rows.append((row, cells))
     note = (
@@ -83,10 +88,16 @@ def _recovery(comparison: Comparison) -> Table:
         note += " ‡: run on chosen items only."
     columns = ["model", "probe", "failures", "hits", "recovered", "control", "corrected"]
     columns += ["first output", "gained", "lost", "p"]
-    return by_scope("Recovery of wrong open answers", columns, rows, note, brief=False)
+    few = (_few(settings, (7,)),)
+    return by_scope("Recovery of wrong open answers", columns, rows, note, brief=False, glosses=few)
 
 
-def _recovery_in_brief(comparison: Comparison) -> Table:
+def _few(settings: Settings, columns: tuple[int, ...]) -> Gloss:
+    least = f"{settings.min_items} failures or {settings.min_clusters} passages"
+    return Gloss(f"[{TOO_FEW}]: below {least} no verdict is given, and no interval.", columns, TOO_FEW)
+
+
+def _recovery_in_brief(comparison: Comparison, settings: Settings) -> Table:
     """Corrected shares alone, overall, for the terminal; of pass@k the greatest k."""
     sides = [
         {figures.probe: figures for figures in probes.recovery} if probes else {}
@@ -97,11 +108,11 @@ def _recovery_in_brief(comparison: Comparison) -> Table:
     last = {probe.partition("@")[0]: probe for probe in named}
     for probe in last.values():
         found = [side.get(probe) for side in sides]
-        cells = [(str(f.items), interval(f.corrected, sign=True)) if f else (DASH, DASH) for f in found]
+        cells = [(str(f.items), corrected_share(f, settings)) if f else (DASH, DASH) for f in found]
         rows.append([probe, *cells[0], *cells[1]])
     columns = ["probe", "failures", "pruned", "failures of dense", "dense"]
     title = "Wrong open answers brought back, corrected for guessing"
-    return Table(title, columns, rows, spare=((3,),), pages=False)
+    return Table(title, columns, rows, spare=((3,),), pages=False, glosses=(_few(settings, (2, 4)),))
 
 
 def _ladder(comparison: Comparison) -> Table:

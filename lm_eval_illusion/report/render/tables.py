@@ -5,7 +5,7 @@ from __future__ import annotations
 from lm_eval_illusion.report.measures import Flips
 from lm_eval_illusion.report.numbers import DASH, arrow, decimals, interval, percent, probability
 from lm_eval_illusion.report.render.details import detail_tables
-from lm_eval_illusion.report.render.grid import DISTANCES, Table, contrast_at, far_or_near, models_of, scope_name
+from lm_eval_illusion.report.render.grid import DISTANCES, Gloss, Table, contrast_at, far_or_near, models_of, scope_name
 from lm_eval_illusion.report.schema import Comparison, PruningSummary, ReportFile
 
 __all__ = ["comparison_tables", "run_table"]
@@ -13,6 +13,8 @@ __all__ = ["comparison_tables", "run_table"]
 
 MOST_LANGUAGES = 6
 """Languages of a calibration text that are listed one by one; report.json lists all."""
+OWN_ZEROS = 0.001
+"""Share of exact zeros in an unpruned checkpoint above which a footnote says whose they are."""
 
 
 def run_table(file: ReportFile) -> Table:
@@ -46,7 +48,22 @@ def run_table(file: ReportFile) -> Table:
         "calibration",
         "overlap with items",
     ]
-    return Table("Runs", columns, rows, spare=((8,), (1,), (3,), (2,), (7,)))
+    return Table("Runs", columns, rows, spare=((8,), (1,), (3,), (2,), (7,)), glosses=_own_zeros(file))
+
+
+def _own_zeros(file: ReportFile) -> tuple[Gloss, ...]:
+    """Names the checkpoints whose zeros no pruning made: a reader would take the dense model for a pruned one."""
+    found = [
+        run.label
+        for run in file.runs
+        if run.pruning is not None
+        and run.pruning.method in (None, "none")
+        and (run.pruning.sparsity_reached or 0.0) > OWN_ZEROS
+    ]
+    if not found:
+        return ()
+    why = "nothing was pruned, the checkpoint itself already holds that share of exact zeros."
+    return (Gloss(f"Reached by {', '.join(found)}: {why}", (6,)),)
 
 
 def _short(pretrained: str | None) -> str:
@@ -113,8 +130,8 @@ def _gaps(comparison: Comparison) -> Table:
         cells.append(interval(model.far_less_near))
         rows.append(cells)
     columns = ["scope", "model", "gap near", "gap far", "corrected near", "corrected far", "far − near"]
-    note = "Not interpretable: the interval of R covers 1/k."
-    return Table("Illusion gap with 95 % intervals", columns, rows, note, spare=((6,), (4, 5)))
+    gloss = Gloss("Not interpretable: the interval of R covers 1/k.", (4, 5), "not interpretable")
+    return Table("Illusion gap with 95 % intervals", columns, rows, spare=((6,), (4, 5)), glosses=(gloss,))
 
 
 def _change(comparison: Comparison) -> Table:
@@ -148,15 +165,15 @@ def _change(comparison: Comparison) -> Table:
         "rec.-only near",
         "rec.-only far",
         "excess near",
-        "p",
+        "p near",
         "excess far",
-        "p",
+        "p far",
         "induced near",
         "induced far",
         "equivalence near",
     ]
-    note = "p: exact sign-flip test over passages."
-    return Table("What pruning changed", columns, rows, note, spare=((7, 8), (9,), (4, 6), (1, 2)))
+    gloss = Gloss("p near, p far: of the excess, exact sign-flip test over passages.", (4, 6))
+    return Table("What pruning changed", columns, rows, spare=((7, 8), (9,), (4, 6), (1, 2)), glosses=(gloss,))
 
 
 def _flips(comparison: Comparison) -> Table:
@@ -196,5 +213,15 @@ def _flips(comparison: Comparison) -> Table:
         "equivalence",
         "detectable",
     ]
-    note = "Holm over languages x {R near, G} of this pruned run."
-    return Table("Flips", columns, rows, note, spare=((9,), (6,), (5,), (8,)))
+    return Table("Flips", columns, rows, spare=((9,), (6,), (5,), (8,)), glosses=_P_VALUES)
+
+
+_P_VALUES = (
+    Gloss("Clustered p: each passage counts as one draw, since its items may rise and fall together.", (6,), once=True),
+    Gloss(
+        "Holm p: raised for the number of tests, since among many one is small by chance; the family is languages x "
+        "{R near, G} of this pruned run.",
+        (7,),
+        once=True,
+    ),
+)

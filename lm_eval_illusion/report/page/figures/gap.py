@@ -38,7 +38,11 @@ def gap_figure(file: ReportFile) -> Figure | None:
         for place, dots in found.items()
         for dot in dots
     ]
-    columns = ["scope", "run", "options", "gap [95 % interval]", "interpretable"]
+    columns = ["scope", "run", "options", "gap [95 % interval]", "multiple choice told from chance"]
+    note = (
+        "Told from chance: the interval of multiple choice leaves out 1/k, so that a gap can be read at all. Whether "
+        "there is one, its own interval says; whether pruning changed it, the conclusion on top."
+    )
     keys = [Key(f"{name} options", look.colour, FORMS[look.form]) for name, look in _LOOK.items()]
     return Figure(
         "Gap between recognising and answering",
@@ -46,7 +50,7 @@ def gap_figure(file: ReportFile) -> Figure | None:
         "told from guessing, so the gap says nothing. An asterisk: too few items or passages for a verdict.",
         panels,
         keys,
-        Table("Illusion gap", columns, rows),
+        Table("Illusion gap", columns, rows, note),
     )
 
 

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
-from lm_eval_illusion.report.numbers import decimals, interval
+from lm_eval_illusion.report.numbers import decimals
 from lm_eval_illusion.report.page.figures.dots import FORMS, Dot, Series, dot_panel, dot_words
 from lm_eval_illusion.report.page.figures.model import Figure, Key, Panel
 from lm_eval_illusion.report.page.vega import colour, draw, values
 from lm_eval_illusion.report.probe_measures import ProbeFigures, RecoveryFigures
 from lm_eval_illusion.report.render.grid import scope_name
 from lm_eval_illusion.report.render.probe_tables import RUNGS, probe_tables
-from lm_eval_illusion.report.schema import Comparison
+from lm_eval_illusion.report.schema import Comparison, Settings
+from lm_eval_illusion.report.statements import corrected_share, few_failures
 
 __all__ = ["ladder_figure", "recovery_figure"]
 
 _RECOVERY = "Recovery of wrong open answers"
+_FEW = " A mark without one: too few failures or passages for an interval."
 _LADDER = "From open answer to displayed candidates to likelihood"
 MODELS = {"dense": Series("ink", "circle"), "pruned": Series("c1", "triangle-up")}
 
 
-def ladder_figure(comparison: Comparison) -> Figure | None:
+def ladder_figure(comparison: Comparison, settings: Settings) -> Figure | None:
     """Right answers on each rung, a panel a scope; None where no candidates were displayed."""
     panels = []
     for row in comparison.rows:
@@ -43,27 +45,31 @@ def ladder_figure(comparison: Comparison) -> Figure | None:
         "Right answers over the items that have every rung, with 95 % intervals: how much help the answer needs.",
         panels,
         [Key(name, look.colour, FORMS[look.form]) for name, look in MODELS.items()],
-        next((table for table in probe_tables(comparison) if table.title == _LADDER), None),
+        next((table for table in probe_tables(comparison, settings) if table.title == _LADDER), None),
     )
 
 
-def recovery_figure(comparison: Comparison) -> Figure | None:
+def recovery_figure(comparison: Comparison, settings: Settings) -> Figure | None:
     """Bars of what each probe brought back of the wrong open answers, overall; None where nothing was probed."""
     row = comparison.rows[0]
     panels = []
+    few = False
     for label, probes in ((comparison.dense, row.dense_probes), (comparison.pruned, row.pruned_probes)):
         shown = _shown(probes)
         if shown:
-            panels.append(Panel(f"{label}: wrong answers brought back", _bars(shown), _words(label, shown)))
+            drawn, words = _bars(shown, settings), _words(label, shown, settings)
+            panels.append(Panel(f"{label}: wrong answers brought back", drawn, words))
+            few = few or any(few_failures(figures, settings) for figures in shown)
     if not panels:
         return None
     return Figure(
         f"Wrong open answers brought back: {comparison.pruned}",
         "Bar: share of wrong answers that the probe turned right. Stroke: what comes back by chance, the item's own "
-        "wrong options counted as right. Mark with interval: corrected for that, (recovered - chance)/(1 - chance).",
+        "wrong options counted as right. Mark with interval: corrected for that, (recovered - chance)/(1 - chance)."
+        f"{_FEW if few else ''}",
         panels,
         [Key("recovered", "c0", "▬"), Key("by chance", "ink", "|"), Key("corrected", "c1", "●")],
-        next((table for table in probe_tables(comparison) if table.title == _RECOVERY), None),
+        next((table for table in probe_tables(comparison, settings) if table.title == _RECOVERY), None),
     )
 
 
@@ -74,26 +80,27 @@ def _shown(probes: ProbeFigures | None) -> list[RecoveryFigures]:
     return list({figures.probe.partition("@")[0]: figures for figures in probes.recovery}.values())
 
 
-def _words(label: str, shown: list[RecoveryFigures]) -> str:
+def _words(label: str, shown: list[RecoveryFigures], settings: Settings) -> str:
     said = (
         f"{f.probe}: {decimals(f.recovered.value)} recovered, {decimals(f.control)} by chance, corrected "
-        f"{interval(f.corrected, sign=True)}, of {f.items}"
+        f"{corrected_share(f, settings)}, of {f.items}"
         for f in shown
     )
     return f"Wrong open answers of {label} brought back. {'; '.join(said)}."
 
 
-def _bars(shown: list[RecoveryFigures]) -> str:
+def _bars(shown: list[RecoveryFigures], settings: Settings) -> str:
     rows = [
         {
             "probe": f.probe if f.decided else f"{f.probe} *",
             "recovered": f.recovered.value,
             "control": f.control,
             "corrected": f.corrected.value if f.corrected else None,
-            "low": f.corrected.low if f.corrected else None,
-            "high": f.corrected.high if f.corrected else None,
+            "low": ends.low if ends else None,
+            "high": ends.high if ends else None,
         }
         for f in shown
+        for ends in [None if few_failures(f, settings) else f.corrected]
     ]
     least = min([0.0, *(float(r["low"]) for r in rows if isinstance(r["low"], float))])
     x = {"type": "quantitative", "scale": {"domain": [max(-1.0, least), 1]}, "axis": {"title": "share", "tickCount": 5}}
