@@ -77,7 +77,7 @@ def small(tmp_path, weights=(), **fields):
 def test_every_part_of_the_page_is_there(hostile):
     page = Page(hostile[1])
     parts = {attributes["id"] for attributes in page.having("section")}
-    assert parts == {"conclusion", "gap", "curves", "flow", "pruning", "items", "tables"}
+    assert parts == {"conclusion", "gap", "statements", "curves", "flow", "pruning", "items", "tables"}
     titles = " ".join(page.texts["h3"])
     for words in (
         "Gap between",
