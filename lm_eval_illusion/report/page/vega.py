@@ -33,7 +33,7 @@ _CONFIG: dict[str, Any] = {
         "labelFontSize": 12,
         "titleFontSize": 12,
         "titleFontWeight": "normal",
-        "labelLimit": 140,
+        "labelLimit": 170,
         "labelOverlap": True,
     },
     "text": {"color": _INK, "fontSize": 12},
