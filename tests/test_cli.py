@@ -137,7 +137,7 @@ def test_check_does_not_mix_runs(checked):
     refused = cli(*other)
     assert refused.returncode == 2
     assert (
-        "pruned: holds a run with other model_args.sparsity; choose another --out"
+        "pruned: holds a run with other model_args.sparsity; remove that folder"
         in refused.stderr.strip().splitlines()[-1]
     )
 

@@ -187,7 +187,7 @@ def test_all_items_are_probed_where_asked(tmp_path, monkeypatch):
 
 
 def test_options_name_the_items():
-    from lm_eval_illusion.cli import _probes
+    from lm_eval_illusion.check_commands import _probes
 
     assert [_probes(*given) for given in ((False, False), (True, False), (True, True), (False, True))] == [
         None,

@@ -14,7 +14,7 @@ def test_a_finished_run_is_known_by_what_it_was_made_from(tmp_path):
     assert run_folder.is_finished(tmp_path / "a", wanted) is False
     run_folder.mark(tmp_path / "a", wanted, finished=True)
     assert run_folder.is_finished(tmp_path / "a", wanted) is True
-    with pytest.raises(IllusionError, match="holds a run with other version; choose another --out"):
+    with pytest.raises(IllusionError, match="holds a run with other version; remove that folder"):
         run_folder.is_finished(tmp_path / "a", {**wanted, "version": "y"})
     other = {**wanted, "model_args": {"sparsity": 0.6, "device_map": "auto"}}
     with pytest.raises(IllusionError, match=r"other model_args\.device_map, model_args\.dtype, model_args\.sparsity;"):

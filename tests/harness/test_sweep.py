@@ -218,7 +218,7 @@ def test_an_interrupted_sweep_goes_on_where_it_stopped(llama, tmp_path, stops):
     assert state.points[0].seconds == held["points"][0]["seconds"]
     _, state, told = swept(file, out)
     assert told == ["sweep ended: 4 of 4 points finished"]
-    with pytest.raises(IllusionError, match=r"dense: holds a run with other items; choose another --out"):
+    with pytest.raises(IllusionError, match=r"dense: holds a run with other items; remove that folder"):
         swept(write(file, models=[llama], methods=["magnitude", "wanda"], items=3), out)
 
 
