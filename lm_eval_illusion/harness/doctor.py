@@ -101,7 +101,7 @@ def _data(folder: str | None) -> list[Finding]:
 def _demo() -> Finding:
     if not demo_model.installed():
         return Finding("demo model", f"not installed ({demo_model.INSTALL})", True, missing=True)
-    kept = demo_model.cache_folder() / f"gemma-3-270m-{demo_model.GGUF_SHA256[:12]}"
+    kept = demo_model.converted_folder()
     state = f"converted, in {kept}" if kept.is_dir() else f"installed, to be converted on first use to {kept}"
     return Finding("demo model", f"Gemma 3 270M, {state}; licence: {demo_model.LICENCE}", True)
 

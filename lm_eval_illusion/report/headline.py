@@ -8,6 +8,7 @@ from typing import Literal
 from lm_eval_illusion.report.columns import Distance
 from lm_eval_illusion.report.measures import DistanceContrast, DistanceFigures, Estimate
 from lm_eval_illusion.report.numbers import decimals, interval, probability
+from lm_eval_illusion.report.render.grid import DISTANCES, contrast_at, far_or_near
 from lm_eval_illusion.report.schema import Row, Settings
 
 __all__ = ["LIMITS", "PROBED_LIMITS", "headline", "in_short", "to_guessing", "translated"]
@@ -81,11 +82,8 @@ def in_short(row: Row, pruned: str, settings: Settings, *, translated: bool = Fa
     if not row.decided:
         least = f"{settings.min_items} in {settings.min_clusters}"
         return f"{pruned}: undecided, {_size(row, translated)}; a verdict takes {least}."
-    sides: tuple[tuple[Distance, DistanceContrast | None], ...] = (
-        ("near", row.contrast.near),
-        ("far", row.contrast.far),
-    )
-    changes = {d: _SHORT[_changed(row, d, side)] for d, side in sides if side is not None and side.excess_gap}
+    sides = {distance: contrast_at(row.contrast, distance) for distance in DISTANCES}
+    changes = {d: _SHORT[_changed(row, d, side)] for d, side in sides.items() if side and side.excess_gap}
     told = [f"{distance} gap {words}" for distance, words in changes.items()]
     if len(told) > 1 and len(set(changes.values())) == 1:
         told = [f"near and far gap {changes['near']}"]
@@ -183,7 +181,7 @@ def _guessing(row: Row, distance: Distance) -> list[tuple[int, DistanceFigures]]
     """The models that do no better than guessing: 0 dense, 1 pruned."""
     found = []
     for index, model in enumerate((row.dense, row.pruned)):
-        side = None if model is None else model.near if distance == "near" else model.far
+        side = far_or_near(model, distance)
         if side is not None and not side.interpretable:
             found.append((index, side))
     return found

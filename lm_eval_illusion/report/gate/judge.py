@@ -12,6 +12,7 @@ from lm_eval_illusion.report.gate.rule_file import Rules
 from lm_eval_illusion.report.gate.rules import Rule
 from lm_eval_illusion.report.gate.verdict import Verdict, decide
 from lm_eval_illusion.report.headline import to_guessing
+from lm_eval_illusion.report.render.grid import far_or_near
 from lm_eval_illusion.report.schema import Comparison, ReportFile, Row, RunSummary
 
 __all__ = ["Line", "exit_code", "judge"]
@@ -200,9 +201,7 @@ def _at_chance(rule: Rule, row: Row) -> str | None:
         return None
     models = [("pruned", row.pruned), *([("dense", row.dense)] if rule.of.against_dense else [])]
     for name, model in models:
-        if model is None:
-            return "not measured"
-        figures = model.near if rule.of.distance == "near" else model.far
+        figures = far_or_near(model, rule.of.distance)
         if figures is None:
             return "not measured"
         if not figures.interpretable:

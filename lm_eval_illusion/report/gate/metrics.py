@@ -48,7 +48,7 @@ class Metric:
     read: Reader
     conditions: tuple[str, ...] = ()
     """Conditions that must have been run in every language of the row."""
-    distance: str | None = None
+    distance: Distance | None = None
     """The distance whose R must differ from chance, or the metric says nothing."""
     against_dense: bool = False
     """Whether it is a change, so that the dense model's R must differ from chance too."""

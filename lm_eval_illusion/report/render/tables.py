@@ -130,7 +130,7 @@ def _gaps(comparison: Comparison) -> Table:
         cells.append(interval(model.far_less_near))
         rows.append(cells)
     columns = ["scope", "model", "gap near", "gap far", "corrected near", "corrected far", "far − near"]
-    gloss = Gloss("Not interpretable: the interval of R covers 1/k.", (4, 5), "not interpretable")
+    gloss = Gloss("Not interpretable: the interval of R is not above 1/k.", (4, 5), "not interpretable")
     return Table("Illusion gap with 95 % intervals", columns, rows, spare=((6,), (4, 5)), glosses=(gloss,))
 
 

@@ -40,7 +40,7 @@ def gap_figure(file: ReportFile) -> Figure | None:
     ]
     columns = ["scope", "run", "options", "gap [95 % interval]", "multiple choice told from chance"]
     note = (
-        "Told from chance: the interval of multiple choice leaves out 1/k, so that a gap can be read at all. Whether "
+        "Told from chance: the interval of multiple choice lies above 1/k, so that a gap can be read at all. Whether "
         "there is one, its own interval says; whether pruning changed it, the conclusion on top."
     )
     keys = [Key(f"{name} options", look.colour, FORMS[look.form]) for name, look in _LOOK.items()]
