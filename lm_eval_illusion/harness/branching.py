@@ -1,4 +1,4 @@
-"""Several continuations of one prompt: the prompt is run once, then each row goes on from any row before it.
+"""Several continuations of one prompt: what they are, and the plain way to go on from any of them.
 
 One prompt at a time, with its own hypotheses or samples as the rows: what an item gets cannot depend on the batch size,
 on the items beside it or on the process it runs in.
@@ -13,8 +13,6 @@ from typing import Any, Protocol
 
 import torch
 
-from lm_eval_illusion.harness.generation_row import Row
-from lm_eval_illusion.harness.generation_start import begin
 from lm_eval_illusion.harness.generation_stop import Rule
 from lm_eval_illusion.harness.scoring import decoder_start
 
@@ -59,14 +57,6 @@ class Branches(Protocol):
         """Let each new row go on from row `parents[n]` with `tokens[n]`; return the next logits (rows, vocabulary)."""
 
 
-class Endless:
-    """A rule that nothing ends: the caller watches the rows."""
-
-    def ended(self, tokens: Sequence[int]) -> bool:
-        """See `Rule`."""
-        return False
-
-
 class Recomputed:
     """Rows without a cache: every step runs the whole text again.
 
@@ -108,33 +98,6 @@ class Recomputed:
             told["decoder_input_ids"] = ids
         logits: torch.Tensor = self._model(**told, use_cache=False, return_dict=True).logits[:, -1]
         return logits
-
-
-def run_prompt(
-    model: Any, prompt: Sequence[int], *, limit: int, pad: int, device: Any, cached: bool = True
-) -> tuple[torch.Tensor, Branches]:
-    """Run a prompt once.
-
-    Args:
-        model: A transformers model with `generate`, causal or encoder-decoder, in eval mode.
-        prompt: Its tokens, at least one.
-        limit: Most new tokens that will follow.
-        pad: Token id for padding.
-        device: Where the model reads its prompts.
-        cached: Whether to keep its keys and values; without them each step runs the whole text again.
-
-    Returns:
-        The logits (1, vocabulary) of the first new token, and the one row to branch from.
-
-    Raises:
-        CannotRunError: Where the model's cache cannot be taken apart by rows.
-    """
-    if not cached:
-        rows = Recomputed(model, prompt, device)
-        return rows.logits(), rows
-    ids = torch.tensor([list(prompt)], device=device)
-    batch = begin(model, ids, torch.ones_like(ids), limit=limit, pad=pad)
-    return batch.prompt([Row(0, Endless(), limit, 0)]), batch
 
 
 def in_float32(logits: torch.Tensor) -> torch.Tensor:

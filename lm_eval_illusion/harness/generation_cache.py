@@ -7,6 +7,7 @@ Only the two layers that ordinary transformers grow are handled (full and slidin
 from __future__ import annotations
 
 import copy
+import inspect
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,6 +19,11 @@ from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
 class CannotRunError(RuntimeError):
     """The decode loop cannot run this model; the message says why, for one line of the log."""
+
+
+def cache_argument(model: Any) -> str:
+    """Return what a causal model's forward calls its cache, taken and given: renamed in transformers 5.2x."""
+    return "cache" if "cache" in inspect.signature(model.forward).parameters else "past_key_values"
 
 
 def require_rows(cache: Any) -> None:

@@ -21,7 +21,8 @@ from lm_eval_illusion.errors import IllusionError
 from lm_eval_illusion.harness import scoring
 from lm_eval_illusion.harness.answers import AnswerText
 from lm_eval_illusion.harness.beam import beam_search
-from lm_eval_illusion.harness.branching import Hypothesis, Limits, run_prompt
+from lm_eval_illusion.harness.branch_ways import Ways
+from lm_eval_illusion.harness.branching import Hypothesis, Limits
 from lm_eval_illusion.harness.generation_cache import CannotRunError
 from lm_eval_illusion.harness.generation_head import turned_head
 from lm_eval_illusion.harness.generation_start import is_sharded
@@ -58,7 +59,7 @@ Answering = Search[AnswerText]
 class ProbeAnswering(HFLM):  # type: ignore[misc]  # lm_eval is untyped
     """HFLM that searches for answers where a row's condition asks for it."""
 
-    _probe_cache_refused = False
+    _ways: Ways | None = None
 
     def _answer_probes(
         self, requests: list[Instance], indices: Sequence[int], results: dict[int, str], quiet: bool
@@ -104,15 +105,14 @@ class ProbeAnswering(HFLM):  # type: ignore[misc]  # lm_eval is untyped
 
     @torch.no_grad()
     def _probed(self, docs: Sequence[Doc], tokens: tuple[int, ...], context: str, limit: int) -> list[AnswerText]:
-        """Run one prompt, and every probe that asks it; without a cache where it cannot be taken apart by rows."""
+        """Run one prompt, and every probe that asks it, in the quickest way that the model can take."""
         limits = Limits(limit, self._end_tokens)
+        if self._ways is None:
+            self._ways = Ways(self.model, pad=self._pad, device=self.device)
         with turned_head(self.model), self._autocast():
             while True:
-                cached = not self._probe_cache_refused
                 try:
-                    logits, branches = run_prompt(
-                        self.model, tokens, limit=limit, pad=self._pad, device=self.device, cached=cached
-                    )
+                    logits, branches = self._ways.run(tokens, limit)
                     opened = Opened(context, tokens, logits, limits)
                     return together([PROBES[doc["condition"]](self, doc, opened) for doc in docs], branches)
                 except torch.OutOfMemoryError:
@@ -120,13 +120,7 @@ class ProbeAnswering(HFLM):  # type: ignore[misc]  # lm_eval is untyped
                         raise
                     break
                 except CannotRunError as why:
-                    if not cached:
-                        raise
-                    self._probe_cache_refused = True
-                    name = type(self.model).__name__
-                    log.warning(
-                        "%s: no cache for beams, samples and ranks, each step runs the whole text: %s", name, why
-                    )
+                    self._ways.give_up(why)
         log.warning("out of memory with %d probes of a prompt at once: one after another", len(docs))
         torch.cuda.empty_cache()
         return [self._probed([doc], tokens, context, limit)[0] for doc in docs]

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from lm_eval_illusion.harness.generation_cache import branched
+from lm_eval_illusion.harness.generation_cache import branched, cache_argument
 from lm_eval_illusion.harness.head import ScoredHead
 from lm_eval_illusion.harness.readout import token_logprobs
 from lm_eval_illusion.harness.scoring_row import Row, Scored
@@ -104,9 +104,8 @@ def _padded(rows: Sequence[Sequence[int]], pad: int, side: str, device: Any) -> 
 def _score_causal(model: Any, prompts: Sequence[Prompt], rows: Sequence[Row], pad: int, device: Any) -> None:
     head = ScoredHead(model)
     ids, mask = _padded([p.context for p in prompts], pad, "left", device)
-    takes = inspect.signature(model.forward).parameters
-    takes_positions = "position_ids" in takes
-    cache_name = "cache" if "cache" in takes else "past_key_values"  # renamed in transformers 5.2x
+    takes_positions = "position_ids" in inspect.signature(model.forward).parameters
+    cache_name = cache_argument(model)
     positions = {"position_ids": (mask.cumsum(-1) - 1).clamp(min=0)} if takes_positions else {}
     with head.at():
         out = model(input_ids=ids, attention_mask=mask, use_cache=True, logits_to_keep=1, **positions)

@@ -1,7 +1,8 @@
 """Several searches from one prompt, step by step together: one forward over the weights serves them all.
 
-A step of decoding reads every weight once, whatever the number of rows. A search is a generator: it yields which rows
-it goes on from and with which tokens, and is sent the logits that follow.
+A step of decoding reads every weight once, whatever the number of rows; what several searches have said alike so far
+is one row. A search is a generator: it yields which rows it goes on from and with which tokens, and is sent the logits
+that follow.
 
 Each row's numbers are its own up to float32 rounding, which may differ with the number of rows: what else is asked of a
 prompt can change the last digits of a log-probability, and in bfloat16 a close call.
@@ -10,7 +11,6 @@ prompt can change the last digits of a log-probability, and in bfloat16 a close 
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from itertools import accumulate
 from typing import NamedTuple, TypeVar
 
 import torch
@@ -47,15 +47,16 @@ def together(searches: Sequence[Search[Found]], branches: Branches) -> list[Foun
     moves: dict[int, Moves] = {}
     for number, search in enumerate(searches):
         _advance(number, search, None, moves, found)
-    starts = dict.fromkeys(moves, 0)
+    places = {number: [0] for number in moves}
     while moves:
-        order = list(moves)
-        parents = [starts[n] + parent for n in order for parent in moves[n].parents]
-        logits = branches.follow(parents, [token for n in order for token in moves[n].tokens])
-        sizes = [len(moves[n].tokens) for n in order]
-        for number, start, part in zip(order, accumulate([0, *sizes[:-1]]), torch.split(logits, sizes), strict=True):
-            starts[number] = start
-            _advance(number, searches[number], part, moves, found)
+        rows: dict[tuple[int, int], int] = {}
+        for number, (parents, tokens) in moves.items():
+            before = places[number]
+            keys = [(before[parent], token) for parent, token in zip(parents, tokens, strict=True)]
+            places[number] = [rows.setdefault(key, len(rows)) for key in keys]
+        logits = branches.follow([parent for parent, _ in rows], [token for _, token in rows])
+        for number in list(moves):
+            _advance(number, searches[number], logits[places[number]], moves, found)
     return [found[number] for number in range(len(searches))]
 
 

@@ -9,13 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lm_eval_illusion.harness.beam import beam_search, highest
-from lm_eval_illusion.harness.branching import Hypothesis, Limits, run_prompt
+from lm_eval_illusion.harness.branch_ways import run_prompt
+from lm_eval_illusion.harness.branching import Hypothesis, Limits
 from lm_eval_illusion.harness.together import together
 from tests import families
 from tests.harness.probes import At, Deep, Never, Table
 
 CPU = torch.device("cpu")
-FAMILIES = ["llama", "qwen3_hybrid", "gemma3", "phi3", "gpt2", "opt", "mixtral", "t5"]
+FAMILIES = ["llama", "qwen3_hybrid", "gemma3", "mistral", "phi3", "gpt2", "opt", "mixtral", "t5"]
 
 
 def search(first, branches, width=2, most=5, ends=(), rule=None):
@@ -69,16 +70,14 @@ def test_without_a_line_to_end_them_beams_are_transformers_own(family, ending):
     lengths = set()
     for prompt, width in zip((rows[0], rows[1][:7], rows[2][:3]), (4, 3, 8), strict=True):
         expected = stock(model, prompt, width, 9)
-        with torch.no_grad():
-            logits, branches = run_prompt(model, prompt, limit=9, pad=families.PAD, device=CPU)
-            ours = search(logits, branches, width, 9, {families.EOS})
-            logits, branches = run_prompt(model, prompt, limit=9, pad=families.PAD, device=CPU, cached=False)
-            again = search(logits, branches, width, 9, {families.EOS})
-        assert [one.tokens for one in ours] == [tokens for tokens, _ in expected]
-        assert [one.score for one in ours] == pytest.approx([score for _, score in expected], abs=1e-4)
-        assert [one.finish for one in ours] == ["stop" if t[-1] == families.EOS else "length" for t, _ in expected]
-        assert [one.tokens for one in again] == [one.tokens for one in ours]
-        lengths |= {len(one.tokens) for one in ours}
+        for way in ("rows", "texts") if family == "t5" else ("tree", "rows", "texts"):
+            with torch.no_grad():
+                logits, branches = run_prompt(model, prompt, limit=9, pad=families.PAD, device=CPU, way=way)
+                ours = search(logits, branches, width, 9, {families.EOS})
+            assert [one.tokens for one in ours] == [tokens for tokens, _ in expected]
+            assert [one.score for one in ours] == pytest.approx([score for _, score in expected], abs=1e-4)
+            assert [one.finish for one in ours] == ["stop" if t[-1] == families.EOS else "length" for t, _ in expected]
+            lengths |= {len(one.tokens) for one in ours}
     assert len(lengths) > 1 or not ending
 
 

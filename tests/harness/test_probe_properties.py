@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from lm_eval.api.instance import Instance
 
 from lm_eval_illusion.errors import IllusionError
-from lm_eval_illusion.harness import generation_cache
+from lm_eval_illusion.harness import branch_tree, generation_cache
 from lm_eval_illusion.harness.generation_cache import CannotRunError
 from lm_eval_illusion.harness.model import PrunedHFLM
 from lm_eval_illusion.pairs.reading import line_complete
@@ -219,6 +220,27 @@ def test_nan_makes_an_item_invalid_and_raises_nothing(tiny):
     assert [answer.illusion["non_finite"] for answer in lm.generate_until(every_probe(), True)] == [True] * 12
 
 
+# ------------------------------------------------------------------ how a prompt is gone on from
+@pytest.mark.parametrize("attention", ["eager", "sdpa"])
+@pytest.mark.parametrize("family", [*FAMILIES, "qwen3", "mistral", "mixtral"])
+def test_no_family_promised_leaves_the_quickest_way(tiny, family, attention, caplog):
+    lm = pruned(tiny(family), attn_implementation=attention)
+    lm.generate_until(every_probe(), True)
+    assert lm._ways.left[0] == ("rows" if family == "t5" else "tree")
+    assert "beams, samples and ranks" not in caplog.text
+
+
+def test_a_model_that_is_led_astray_by_a_mask_is_given_rows(tiny, monkeypatch, caplog):
+    expected = [outcome(*answer) for answer in told(pruned(tiny("llama")).generate_until(every_probe(), True))]
+    monkeypatch.setattr(branch_tree.Tree, "_masks", lambda self: None)  # each token sees those of the others
+    lm = pruned(tiny("llama"))
+    with caplog.at_level("WARNING", logger="lm_eval.illusion"):
+        found = [outcome(*answer) for answer in told(lm.generate_until(every_probe(), True))]
+    assert [one[:2] for one in found] == [one[:2] for one in expected]
+    (line,) = [record.message for record in caplog.records if "beams, samples and ranks" in record.message]
+    assert re.fullmatch(r"LlamaForCausalLM: a cache a row for .*: under a mask of its own it is [\d.]+ nats off", line)
+
+
 # ------------------------------------------------------------------ models without rows
 def test_a_cache_that_cannot_be_taken_apart_costs_one_line_of_log_and_no_number(tiny, monkeypatch, caplog):
     expected = [outcome(*answer) for answer in told(pruned(tiny("gemma3")).generate_until(every_probe(), True))]
@@ -227,6 +249,7 @@ def test_a_cache_that_cannot_be_taken_apart_costs_one_line_of_log_and_no_number(
         raise CannotRunError("its cache is a Foreign")
 
     monkeypatch.setattr(generation_cache, "require_rows", refuse)
+    monkeypatch.setattr(branch_tree, "_windows", refuse)
     lm = pruned(tiny("gemma3"))
     with caplog.at_level("WARNING", logger="lm_eval.illusion"):
         found = [outcome(*answer) for answer in told(lm.generate_until(every_probe(), True))]

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from lm_eval_illusion.harness.branching import Limits, run_prompt
+from lm_eval_illusion.harness.branch_ways import run_prompt
+from lm_eval_illusion.harness.branching import Limits
 from lm_eval_illusion.harness.sampling import Draws, nucleus, sample
 from lm_eval_illusion.harness.together import together
 from tests import families
@@ -191,9 +192,9 @@ def test_a_cache_and_the_whole_text_again_draw_the_same(family):
     prompt = families.token_rows(1, 15, seed=2).tolist()[0]
     found = []
     with torch.no_grad():
-        for cached in (True, False):
-            logits, branches = run_prompt(model, prompt, limit=8, pad=0, device=CPU, cached=cached)
+        for way in ("rows", "texts") if family == "t5" else ("tree", "rows", "texts"):
+            logits, branches = run_prompt(model, prompt, limit=8, pad=0, device=CPU, way=way)
             found.append(drawn(logits, branches, draws(temperature=0.8, top_p=0.95), most=8, ends={2}))
-    assert [one.tokens for one in found[0]] == [one.tokens for one in found[1]]
+    assert all([one.tokens for one in other] == [one.tokens for one in found[0]] for other in found[1:])
     assert len({one.tokens for one in found[0]}) > 2
     assert [one.logprob for one in found[0]] == pytest.approx([one.logprob for one in found[1]], abs=1e-3)

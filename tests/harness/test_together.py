@@ -55,6 +55,20 @@ def test_each_search_is_sent_its_own_rows_and_others_going_does_not_disturb_it()
     ]
 
 
+def test_what_searches_have_said_alike_is_one_row_until_they_part():
+    recorder = Recorder()
+    found = together(
+        [
+            walker([([0], [1]), ([0], [2]), ([0], [3])]),
+            walker([([0, 0], [1, 5]), ([0, 1], [2, 2]), ([1, 0], [4, 3])]),
+            walker([([0, 0], [5, 1]), ([0, 1], [2, 2])]),
+        ],
+        recorder,
+    )
+    assert found == [[[1], [12], [123]], [[1, 5], [12, 52], [524, 123]], [[5, 1], [52, 12]]]
+    assert recorder.steps == [([0, 0], [1, 5]), ([0, 1], [2, 2]), ([0, 1], [3, 4])]
+
+
 def test_no_search_runs_nothing():
     assert together([], Recorder()) == []
 
