@@ -14,6 +14,7 @@ from typing import Any
 
 from lm_eval_illusion.errors import IllusionError
 from lm_eval_illusion.harness import launch
+from lm_eval_illusion.harness.folder_lock import LOCK, alone_in
 from lm_eval_illusion.harness.planned import PlannedRun
 
 log = logging.getLogger("lm_eval.illusion")
@@ -41,7 +42,7 @@ def is_finished(folder: Path, wanted: dict[str, Any]) -> bool:
             f"{folder}: holds a run with other {', '.join(differences(held['made_from'], wanted))}; remove that folder "
             "(what lies beside it is kept), or choose another --out"
         )
-    if folder.exists() and any(folder.iterdir()):
+    if folder.exists() and any(path.name != LOCK for path in folder.iterdir()):
         raise IllusionError(f"{folder}: not empty and not written by this command; choose another --out")
     return False
 
@@ -85,17 +86,18 @@ def run_once(plan: PlannedRun, folder: Path) -> Path:
     """Make a run in its folder, unless it is there.
 
     Raises:
-        IllusionError: As `is_finished`, and if the harness left no files.
+        IllusionError: As `is_finished`, if the harness left no files, and if another process is making a run there.
     """
     wanted = plan.made_from()
     if is_finished(folder, wanted):
         log.info("%s: already run with these options, kept", folder)
         return folder
-    for path in folder.rglob("*") if (folder / MARKER).is_file() else ():
-        if path.is_file() and path.name.startswith(("results_", "samples_")):
-            path.unlink()  # of our own interrupted run: the marker says so
-    mark(folder, wanted, finished=False)
-    launch.run(plan.arguments(folder), plan.feeding)
-    mark(folder, wanted, finished=True)
+    with alone_in(folder):
+        for path in folder.rglob("*") if (folder / MARKER).is_file() else ():
+            if path.is_file() and path.name.startswith(("results_", "samples_")):
+                path.unlink()  # of our own interrupted run: the marker says so
+        mark(folder, wanted, finished=False)
+        launch.run(plan.arguments(folder), plan.feeding)
+        mark(folder, wanted, finished=True)
     gc.collect()
     return folder

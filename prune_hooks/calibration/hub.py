@@ -7,6 +7,7 @@ import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Any
 
 from prune_hooks.calibration.documents import Document
@@ -61,16 +62,25 @@ def check_reachable(name: str) -> None:
         raise PruneError(f"calibration={name} needs the hub but HF_HUB_OFFLINE is set: unset it, or {WAYS_ON}")
     endpoint = os.environ.get("HF_ENDPOINT") or "https://huggingface.co"
     try:
-        urllib.request.urlopen(urllib.request.Request(endpoint, method="HEAD"), timeout=PROBE_SECONDS).close()
-    except urllib.error.HTTPError:
-        return
+        _ask(endpoint)
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", error)
-        if isinstance(reason, ssl.SSLError):
-            return  # a proxy with its own certificate answers; the hub's client may trust it
         raise PruneError(
             f"calibration={name} needs {endpoint}, which cannot be reached ({reason}): {WAYS_ON}"
         ) from error
+
+
+@cache
+def _ask(endpoint: str) -> None:
+    """Ask a hub for a sign of life, once a process; a refusal is not remembered."""
+    try:
+        urllib.request.urlopen(urllib.request.Request(endpoint, method="HEAD"), timeout=PROBE_SECONDS).close()
+    except urllib.error.HTTPError:
+        return
+    except urllib.error.URLError as error:
+        if not isinstance(error.reason, ssl.SSLError):
+            raise
+        # A proxy with its own certificate answers; the hub's client may trust it.
 
 
 def check_languages(name: str, languages: Sequence[str]) -> tuple[str, ...]:

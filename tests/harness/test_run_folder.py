@@ -1,9 +1,14 @@
 """Folders of runs: what is finished stays, what was interrupted is made anew, what is another's is left alone."""
 
+import subprocess
+import sys
+from contextlib import contextmanager
+
 import pytest
 
 from lm_eval_illusion.errors import IllusionError
 from lm_eval_illusion.harness import launch, run_folder
+from lm_eval_illusion.harness.folder_lock import LOCK, alone_in
 from lm_eval_illusion.harness.planned import PlannedRun
 from tests import families
 
@@ -47,6 +52,50 @@ def test_an_interrupted_run_is_cleared_and_made_anew(tmp_path, monkeypatch):
     run_folder.run_once(plan, folder)
     run_folder.run_once(plan, folder)
     assert calls == [False]
+
+
+HOLDER = """
+import sys
+from pathlib import Path
+from lm_eval_illusion.harness.folder_lock import alone_in
+with alone_in(Path(sys.argv[1])):
+    print("here", flush=True)
+    sys.stdin.read()
+"""
+
+
+@contextmanager
+def another_process_in(folder):
+    words = [sys.executable, "-c", HOLDER, str(folder)]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout.readline() == "here\n"
+        yield holder
+        holder.kill()
+
+
+def test_a_run_that_another_process_is_making_is_not_cleared_away(tmp_path, monkeypatch):
+    plan, folder = PlannedRun(pretrained="some/model"), tmp_path / "run"
+    monkeypatch.setattr(launch, "run", lambda argv, feeding: None)
+    with another_process_in(folder):
+        run_folder.mark(folder, plan.made_from(), finished=False)
+        (folder / "samples_half.jsonl").write_text("half")
+        with pytest.raises(IllusionError, match=r"run: another process is writing there .*wait for its end, or choose"):
+            run_folder.run_once(plan, folder)
+        assert (folder / "samples_half.jsonl").read_text() == "half"
+        monkeypatch.setenv("RANK", "1")  # the others of torchrun stand behind the first
+        with alone_in(folder):
+            monkeypatch.delenv("RANK")
+    run_folder.run_once(plan, folder)  # the process is gone, however it ended
+    assert not (folder / "samples_half.jsonl").exists()
+
+
+def test_a_lock_that_was_left_before_anything_was_written_is_no_foreign_file(tmp_path, monkeypatch):
+    with another_process_in(tmp_path / "run"):
+        pass
+    assert [path.name for path in (tmp_path / "run").iterdir()] == [LOCK]
+    monkeypatch.setattr(launch, "run", lambda argv, feeding: None)
+    run_folder.run_once(PlannedRun(pretrained="some/model"), tmp_path / "run")
+    assert run_folder.is_finished(tmp_path / "run", PlannedRun(pretrained="some/model").made_from())
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"finished": "yes", "made_from": {}}'])

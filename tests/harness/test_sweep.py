@@ -13,6 +13,7 @@ import yaml
 
 from lm_eval_illusion.errors import IllusionError
 from lm_eval_illusion.harness import launch
+from lm_eval_illusion.harness.folder_lock import LOCK
 from lm_eval_illusion.harness.sweep import resident
 from lm_eval_illusion.harness.sweep.conduct import reportable, run_sweep
 from lm_eval_illusion.harness.sweep.once import found_out_once
@@ -21,6 +22,7 @@ from lm_eval_illusion.harness.sweep.state import FAILED, FINISHED, INTERRUPTED, 
 from prune_hooks.registry import Group, Method, Outcome
 from prune_hooks.statistics import Needs
 from tests import families
+from tests.harness.test_run_folder import another_process_in
 
 SMALL = {
     "tasks": ["illusion_mini_mc_en", "illusion_mini_mc_far_en", "illusion_mini_gen_en"],
@@ -273,6 +275,13 @@ def test_several_processes_are_refused(llama, tmp_path, monkeypatch):
     sweep = Sweep((), "memory")
     with pytest.raises(IllusionError, match="WORLD_SIZE=2: a sweep runs in one process"):
         run_sweep(sweep, tmp_path, print)
+
+
+def test_a_second_sweep_in_the_same_folder_is_refused_and_disturbs_nothing(llama, tmp_path):
+    sweep = plan_sweep(write(tmp_path / "s.yaml", models=[llama], methods=["magnitude"], sparsities=[0.5]))
+    with another_process_in(tmp_path / "out"), pytest.raises(IllusionError, match="another process is writing there"):
+        run_sweep(sweep, tmp_path / "out", print)
+    assert [path.name for path in (tmp_path / "out").iterdir()] == [LOCK]
 
 
 def test_outside_a_sweep_nothing_is_kept(llama):

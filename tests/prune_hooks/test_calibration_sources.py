@@ -3,6 +3,7 @@
 import json
 import sys
 import time
+import urllib.error
 from types import SimpleNamespace
 
 import pytest
@@ -239,6 +240,29 @@ def test_an_unreachable_hub_is_told_within_seconds(monkeypatch, name, languages)
     ):
         load_rows(name, TOKENIZER, languages=languages)
     assert time.monotonic() - start < hub.PROBE_SECONDS + 2
+
+
+def test_a_hub_that_answers_is_asked_once_and_one_that_does_not_is_asked_again(monkeypatch):
+    asked, down = [], [True]
+
+    def urlopen(request, timeout):
+        asked.append(request.full_url)
+        if down[0]:
+            raise urllib.error.URLError("no route to host")
+        raise urllib.error.HTTPError(request.full_url, 405, "not allowed", {}, None)  # an answer all the same
+
+    monkeypatch.setattr(hub.urllib.request, "urlopen", urlopen)
+    monkeypatch.setenv("HF_ENDPOINT", "http://hub.test")
+    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
+    hub._ask.cache_clear()
+    for _ in range(2):
+        with pytest.raises(PruneError, match=r"needs http://hub\.test, which cannot be reached \(no route to host\)"):
+            hub.check_reachable("c4")
+    down[0] = False
+    for _ in range(3):
+        hub.check_reachable("mc4")
+    assert asked == ["http://hub.test"] * 3
+    hub._ask.cache_clear()
 
 
 def test_offline_mode_is_told_at_once(monkeypatch):

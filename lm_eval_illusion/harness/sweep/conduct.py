@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from lm_eval_illusion.errors import IllusionError, one_line
+from lm_eval_illusion.harness.folder_lock import alone_in
 from lm_eval_illusion.harness.planned import PlannedRun
 from lm_eval_illusion.harness.run_folder import is_finished, run_once
 from lm_eval_illusion.harness.sweep.once import found_out_once
@@ -31,8 +32,8 @@ def run_sweep(sweep: Sweep, out: Path, tell: Tell) -> SweepState:
         How every point ended; those that failed are named with their errors, and did not stop the others.
 
     Raises:
-        IllusionError: Before anything is run, for a folder that holds a finished run with other options, or under
-            torchrun.
+        IllusionError: Before anything is run, for a folder that holds a finished run with other options or in which
+            another sweep is at work, or under torchrun.
     """
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise IllusionError(
@@ -44,8 +45,8 @@ def run_sweep(sweep: Sweep, out: Path, tell: Tell) -> SweepState:
     for number, point in enumerate(sweep.points):
         if is_finished(point.folder(out), point.run.made_from()):
             state.points[number].status = FINISHED
-    state.write()
-    with found_out_once():
+    with alone_in(out), found_out_once():
+        state.write()
         for model in sweep.models:
             with lending(Resident(sweep.restore)) as resident:
                 for number, point in enumerate(sweep.points):
