@@ -10,9 +10,13 @@ from pruning_job import Job, load, serve_job, token_rows
 
 def prepare(job: Job) -> tuple[Any, Callable[[], dict[str, Any]]]:
     """Return the model, and what prunes it."""
+    import torch
+
     import prune_hooks.calibration  # noqa: F401  # what the other side has imported by now as well
     from prune_hooks import PruneSpec, prune
+    from prune_hooks.heap import keep_freed
 
+    keep_freed(torch.device("cpu"))  # as pruned_hf does
     model = load(job)
     spec = PruneSpec(
         method=job.method,

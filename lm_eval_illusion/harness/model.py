@@ -22,6 +22,7 @@ from lm_eval_illusion.harness.scored_requests import PrefillScoring
 from lm_eval_illusion.harness.sweep import resident
 from prune_hooks import PruneSpec, Receipt, prune
 from prune_hooks.foresight import check_spec
+from prune_hooks.heap import keep_freed
 
 log = logging.getLogger("lm_eval.illusion")  # below the harness's own logger: the only one it shows
 
@@ -57,6 +58,8 @@ class PrunedHFLM(PrefillScoring, GreedyAnswering):
             # Under torchrun accelerate joins CPU processes only when told that they are meant to be on the CPU.
             os.environ.setdefault("ACCELERATE_USE_CPU", "true")
         self._receipt: dict[str, Any] | None = None
+        on_cpu = not torch.cuda.is_available() or str(rest.get("device")).startswith("cpu")
+        keep_freed(torch.device("cpu" if on_cpu else "cuda"))
         super().__init__(pretrained, **rest)
         if not isinstance(pretrained, str):
             self._prune()

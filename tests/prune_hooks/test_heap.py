@@ -1,4 +1,8 @@
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import torch
@@ -57,6 +61,55 @@ def test_nothing_is_done_for_an_accelerator_or_where_the_system_does_not_say(mon
     monkeypatch.setattr(heap, "_glibc", lambda: None)
     heap.Heap(CPU).give_back()
     assert machine.trimmed == 0
+
+
+FAULTS = """
+import resource, sys, threading
+import torch
+from prune_hooks.heap import keep_freed
+
+def work():
+    for _ in range(20):
+        torch.ones(1 << 22) + 1  # 16 MiB twice
+
+said = keep_freed(torch.device("cpu")) if sys.argv[1] == "keep" else None
+work()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for _ in range(2):
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+print(said, resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+def _faults(*words: str, **environment: str) -> tuple[str, int]:
+    plain = {name: value for name, value in os.environ.items() if name not in heap.SETTINGS}
+    done = subprocess.run(
+        [sys.executable, "-c", FAULTS, *words],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**plain, "PYTHONPATH": str(Path(__file__).parents[2]), "OMP_NUM_THREADS": "1", **environment},
+    )
+    said, faults = done.stdout.split()
+    return said, int(faults)
+
+
+@pytest.mark.skipif(heap._glibc() is None, reason="another C library")
+def test_what_is_freed_is_kept_for_the_next_tensors_of_any_thread() -> None:
+    said, faults = _faults("keep")
+    assert said == "True"
+    _, without = _faults("leave")
+    assert without > 50_000  # 16 MiB are 4,096 pages: 2 threads, 20 times, 2 tensors, some of them in one fault
+    assert faults < without / 10
+    assert _faults("keep", MALLOC_TRIM_THRESHOLD_="131072") == ("False", pytest.approx(without, rel=0.5))
+
+
+def test_nothing_is_kept_on_an_accelerator_or_under_another_c_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not heap.keep_freed(torch.device("cuda"))
+    monkeypatch.setattr(heap, "_glibc", lambda: None)
+    assert not heap.keep_freed(CPU)
 
 
 @pytest.mark.parametrize("batch_rows", [6, 2])
