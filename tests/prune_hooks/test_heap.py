@@ -103,7 +103,9 @@ def test_what_is_freed_is_kept_for_the_next_tensors_of_any_thread() -> None:
     _, without = _faults("leave")
     assert without > 50_000  # 16 MiB are 4,096 pages: 2 threads, 20 times, 2 tensors, some of them in one fault
     assert faults < without / 10
-    assert _faults("keep", MALLOC_TRIM_THRESHOLD_="131072") == ("False", pytest.approx(without, rel=0.5))
+    said, told = _faults("keep", MALLOC_TRIM_THRESHOLD_="131072")
+    assert said == "False"
+    assert told > without / 2
 
 
 def test_nothing_is_kept_on_an_accelerator_or_under_another_c_library(monkeypatch: pytest.MonkeyPatch) -> None:
