@@ -35,7 +35,7 @@ def keep_freed(device: torch.device) -> bool:
     """Lets this process keep what its tensors free for the tensors to come, in one arena for all threads.
 
     By default glibc maps a large tensor anew each time and gives it back when it is freed, and each of its pages is
-    faulted in again: a tenth of the processor time of pruning on the CPU, a tenth of scoring in bfloat16. The setting is
+    faulted in again: a tenth of the processor time of pruning on the CPU, up to a third of decoding. The setting is
     the process's and stays, so it is for programs of their own (`pruned_hf`), not for a library's call.
 
     Args:

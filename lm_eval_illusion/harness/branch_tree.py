@@ -132,7 +132,10 @@ def _windows(model: Any) -> dict[str, int | None]:
         raise CannotRunError(f"its cache has a {type(foreign).__name__}" if layers else "its cache has no layers")
     if named - set(_NAMES.values()) or getattr(config, "attention_chunk_size", None):
         raise CannotRunError(f"it has {', '.join(sorted(named - set(_NAMES.values()))) or 'chunked attention'}")
-    return {_NAMES[type(layer)]: getattr(layer, "sliding_window", None) for layer in layers}
+    found = {(_NAMES[type(layer)], getattr(layer, "sliding_window", None)) for layer in layers}
+    if len(dict(found)) < len(found):
+        raise CannotRunError("its layers have windows of several lengths")
+    return dict(found)
 
 
 def _takes_additive(model: Any) -> bool:
@@ -166,7 +169,9 @@ def require_tree(model: Any, prompt: Sequence[int], plain: Any, device: Any) -> 
             apart = float((found.gather(-1, likeliest.indices) - likeliest.values).abs().max())
             if not apart <= _TOLERANCE.get(model.dtype, _HALF_TOLERANCE):
                 raise CannotRunError(f"under a mask of its own it is {apart:.2g} nats off")
-    except (CannotRunError, torch.OutOfMemoryError):
+    except CannotRunError:
         raise
+    except torch.OutOfMemoryError as error:
+        raise CannotRunError("there is no memory to try a mask of its own") from error
     except (RuntimeError, ValueError, TypeError, AttributeError, KeyError, IndexError) as error:
         raise CannotRunError(f"it takes no mask of its own ({type(error).__name__})") from error

@@ -73,7 +73,7 @@ def test_attention_without_masks_of_ones_own_is_refused():
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("broken", ["window", "positions", "kinds"])
+@pytest.mark.parametrize("broken", ["window", "positions", "kinds", "memory"])
 def test_the_trial_notices_what_a_model_does_not_follow(broken, monkeypatch):
     model = families.build("gemma3", seed=3)
     prompt = families.token_rows(1, 14, seed=1).tolist()[0]
@@ -85,6 +85,8 @@ def test_the_trial_notices_what_a_model_does_not_follow(broken, monkeypatch):
                 told["attention_mask"] = dict.fromkeys(told["attention_mask"], told["attention_mask"]["full_attention"])
             elif broken == "positions":
                 told["position_ids"] = torch.arange(told["position_ids"].shape[1])[None] + len(prompt)
+            elif broken == "memory":
+                raise torch.OutOfMemoryError
             else:
                 told["attention_mask"] = {"full_attention": told["attention_mask"]["full_attention"]}
         return real(self, **told)
@@ -92,6 +94,6 @@ def test_the_trial_notices_what_a_model_does_not_follow(broken, monkeypatch):
     forward.__signature__ = __import__("inspect").signature(real)
     plain = Recomputed(model, prompt, CPU)
     monkeypatch.setattr(type(model), "forward", forward)
-    told = "takes no mask of its own" if broken == "kinds" else "nats off"
-    with pytest.raises(CannotRunError, match=told):
+    told = {"kinds": "takes no mask of its own", "memory": "no memory to try a mask"}
+    with pytest.raises(CannotRunError, match=told.get(broken, "nats off")):
         require_tree(model, prompt, plain, CPU)
