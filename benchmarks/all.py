@@ -24,6 +24,7 @@ SCRIPTS: dict[str, tuple[str, ...]] = {
     "startup": (),
     "scoring": ("data",),
     "generation": ("data",),
+    "probes": ("data",),
     "pruning": ("heldout", "llmcompressor"),
     "sweep": (),
 }
