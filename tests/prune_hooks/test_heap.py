@@ -98,10 +98,11 @@ def _faults(*words: str, **environment: str) -> tuple[str, int]:
 
 @pytest.mark.skipif(heap._glibc() is None, reason="another C library")
 def test_what_is_freed_is_kept_for_the_next_tensors_of_any_thread() -> None:
+    _, without = _faults("leave")
+    if without < 10_000:  # 16 MiB are 4,096 pages: 2 threads, 20 times, 2 tensors
+        pytest.skip("this kernel maps a large tensor in a few faults")
     said, faults = _faults("keep")
     assert said == "True"
-    _, without = _faults("leave")
-    assert without > 50_000  # 16 MiB are 4,096 pages: 2 threads, 20 times, 2 tensors, some of them in one fault
     assert faults < without / 10
     said, told = _faults("keep", MALLOC_TRIM_THRESHOLD_="131072")
     assert said == "False"
