@@ -15,7 +15,7 @@ import torch
 from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
-from lm_eval_illusion.harness.generation_cache import CannotRunError, cache_argument
+from lm_eval_illusion.harness.generation_cache import CannotRunError, cache_argument, last_logits_only
 
 _NAMES = {DynamicLayer: "full_attention", DynamicSlidingWindowLayer: "sliding_attention"}
 _TOLERANCE = {torch.float32: 1e-3, torch.float64: 1e-3}
@@ -55,10 +55,7 @@ class Tree:
 
     def logits(self) -> torch.Tensor:
         """Run the prompt; return the logits (1, vocabulary) of the first new token."""
-        last_only = "logits_to_keep" in inspect.signature(self._model.forward).parameters
-        out = self._run(
-            self._prompt, self._positions, torch.ones_like(self._prompt), logits_to_keep=1 if last_only else 0
-        )
+        out = self._run(self._prompt, self._positions, torch.ones_like(self._prompt), **last_logits_only(self._model))
         return out[-1:]
 
     def follow(self, parents: Sequence[int], tokens: Sequence[int]) -> torch.Tensor:
@@ -72,8 +69,7 @@ class Tree:
         self._position += 1
         return self._run(torch.tensor([list(tokens)], device=self._device), positions, self._masks())
 
-    def _run(self, ids: torch.Tensor, positions: torch.Tensor, mask: Any, logits_to_keep: int = 0) -> torch.Tensor:
-        told = {"logits_to_keep": logits_to_keep} if logits_to_keep else {}
+    def _run(self, ids: torch.Tensor, positions: torch.Tensor, mask: Any, **told: int) -> torch.Tensor:
         out = self._model(
             input_ids=ids,
             attention_mask=mask,

@@ -6,13 +6,13 @@ on the items beside it or on the process it runs in.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
 
+from lm_eval_illusion.harness.generation_cache import last_logits_only
 from lm_eval_illusion.harness.generation_stop import Rule
 from lm_eval_illusion.harness.scoring import decoder_start
 
@@ -76,7 +76,7 @@ class Recomputed:
             ids = torch.tensor([self._before], device=device)
             self._states = model.get_encoder()(input_ids=ids, attention_mask=torch.ones_like(ids)).last_hidden_state
             self._before = (decoder_start(model),)
-        self._last_only = "logits_to_keep" in inspect.signature(model.forward).parameters
+        self._last_only = last_logits_only(model)
 
     def follow(self, parents: Sequence[int], tokens: Sequence[int]) -> torch.Tensor:
         """See `Branches`."""
@@ -86,7 +86,7 @@ class Recomputed:
     def logits(self) -> torch.Tensor:
         """Return the logits (rows, vocabulary) of each row's next token."""
         ids = torch.tensor([(*self._before, *row) for row in self._rows], device=self._device)
-        told: dict[str, Any] = {"logits_to_keep": 1} if self._last_only else {}
+        told: dict[str, Any] = dict(self._last_only)
         if self._states is None:
             told |= {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
         else:
