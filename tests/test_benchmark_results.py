@@ -1,30 +1,22 @@
 """What the benchmarks say of agreement, and which earlier results a series takes for its own."""
 
 import argparse
-import importlib
 import math
-from pathlib import Path
 
 import pytest
 
-BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
-
-
-@pytest.fixture
-def script(monkeypatch):
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    return importlib.import_module
+from tests.benchmark_scripts import benchmark
 
 
 @pytest.mark.parametrize("stock", [[-1.0, -2.0], [-1.0, math.nan], [math.nan, -2.0]])
 @pytest.mark.parametrize("ours", [[-1.0, math.nan], [math.nan, -2.0]])
-def test_nan_never_agrees(script, ours, stock):
-    assert not script("scoring").agreement(ours, stock, 2)[0]
-    assert script("scoring").agreement([-1.0, -2.0], [-1.0, -2.0005], 2)[0]
+def test_nan_never_agrees(ours, stock):
+    assert not benchmark("scoring").agreement(ours, stock, 2)[0]
+    assert benchmark("scoring").agreement([-1.0, -2.0], [-1.0, -2.0005], 2)[0]
 
 
-def test_only_what_the_same_command_made_without_fault_is_kept(script, monkeypatch, tmp_path):
-    every = script("all")
+def test_only_what_the_same_command_made_without_fault_is_kept(monkeypatch, tmp_path):
+    every = benchmark("all")
     code = tmp_path / "script.py"
     monkeypatch.setattr(every, "command", lambda name, options, out: ["python3", str(code), options.word, str(out)])
     runs = tmp_path / "runs"

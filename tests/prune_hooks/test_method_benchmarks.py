@@ -1,17 +1,15 @@
 """The scripts that compare methods and choose mwanda's options run as they are, on tiny models."""
 
-import importlib.util
 import json
-import sys
 from pathlib import Path
 
 import pytest
 
 from prune_hooks.calibration import builtin_languages
 from prune_hooks.calibration.builtin import builtin_documents
+from tests.benchmark_scripts import BENCHMARKS, benchmark
 from tests.families import save_tiny
 
-BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 HELDOUT = """
 import torch
 
@@ -27,15 +25,6 @@ def perplexity(model, ids):
 """
 
 
-def script(name, monkeypatch):
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    spec = importlib.util.spec_from_file_location(f"benchmark_{name}", BENCHMARKS / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
 def here(module, monkeypatch, measured):
     """Measures in this process; notes what is measured; a failure becomes a row as it does in a process."""
 
@@ -46,7 +35,8 @@ def here(module, monkeypatch, measured):
         except Exception as error:
             return {**cell, "error": str(error)}
 
-    monkeypatch.setattr(sys.modules["cells"], "in_own_process", own)
+    monkeypatch.syspath_prepend(str(BENCHMARKS))  # some modules are imported when a row is measured
+    monkeypatch.setattr(benchmark("cells"), "in_own_process", own)
 
 
 def tables(text):
@@ -69,7 +59,7 @@ def tables(text):
 
 @pytest.fixture
 def methods(tmp_path, monkeypatch):
-    module = script("methods", monkeypatch)
+    module = benchmark("methods")
     (tmp_path / "heldout.py").write_text(HELDOUT)
     save_tiny("llama", tmp_path / "model")
     module.measured = []
@@ -142,7 +132,7 @@ def test_languages_of_the_shared_rows(methods, tmp_path):
 
 
 def test_a_cell_in_a_process_of_its_own(tmp_path, monkeypatch):
-    cells = script("cells", monkeypatch)
+    cells = benchmark("cells")
     path = tmp_path / "one.py"
     path.write_text(
         "import json, sys\n"
@@ -163,7 +153,7 @@ def test_a_cell_in_a_process_of_its_own(tmp_path, monkeypatch):
 
 @pytest.fixture
 def study(tmp_path, monkeypatch):
-    module = script("mwanda_study", monkeypatch)
+    module = benchmark("mwanda_study")
     save_tiny("llama", tmp_path / "model")
     data = tmp_path / "texts"
     data.mkdir()

@@ -10,22 +10,17 @@ import pytest
 import torch
 
 from prune_hooks import PruneSpec, prune
+from tests.benchmark_scripts import benchmark
 from tests.families import build, save_tiny, token_rows
 
-BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 ROWS = token_rows(rows=4, length=16)
 
 
 @pytest.fixture
-def scripts(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    import pruning
-    import pruning_job
-    import pruning_ours
-    import pruning_published
-
+def scripts() -> ModuleType:
+    names = {"pruning": "pruning", "job": "pruning_job", "ours": "pruning_ours", "published": "pruning_published"}
     scripts = ModuleType("scripts")
-    vars(scripts).update(pruning=pruning, job=pruning_job, ours=pruning_ours, published=pruning_published)
+    vars(scripts).update({short: benchmark(name) for short, name in names.items()})
     return scripts
 
 

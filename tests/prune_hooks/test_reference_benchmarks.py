@@ -1,16 +1,12 @@
 """The measuring scripts run as they are, on small models and the CPU."""
 
-import importlib.util
 import json
-import sys
-from pathlib import Path
 
 import pytest
 import torch
 
+from tests.benchmark_scripts import benchmark
 from tests.families import save_tiny
-
-BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 
 HELDOUT = """
 import torch
@@ -24,17 +20,9 @@ def perplexity(model, ids):
 """
 
 
-def script(name):
-    spec = importlib.util.spec_from_file_location(f"benchmark_{name}", BENCHMARKS / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up by name
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.fixture(scope="module")
 def gpu():
-    return script("gpu_pruning")
+    return benchmark("gpu_pruning")
 
 
 def test_the_device_script_runs_on_the_cpu(gpu, tmp_path, capsys):
@@ -95,7 +83,7 @@ def test_memory_limit_by_hand(gpu):
 
 @pytest.fixture
 def perplexity(tmp_path, monkeypatch):
-    module = script("perplexity")
+    module = benchmark("perplexity")
     monkeypatch.setattr(module, "in_own_process", lambda argv, cell: module.measure(module.parse(argv), cell))
     (tmp_path / "heldout.py").write_text(HELDOUT)
     save_tiny("llama", tmp_path / "model")
