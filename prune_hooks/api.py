@@ -23,14 +23,15 @@ from prune_hooks.heap import Heap
 from prune_hooks.mask_files import require_free, save_mask
 from prune_hooks.phases import Phases
 from prune_hooks.precision import Precision
-from prune_hooks.receipt import Receipt, WeightRecord, count_zeros, hash_weights, versions, whole_model_sparsity
+from prune_hooks.receipt import Receipt, WeightRecord, circumstances, count_zeros, hash_weights, whole_model_sparsity
 from prune_hooks.registry import Allotment, Method, get_allocation, get_method
 from prune_hooks.reuse import Loaded, Reuse
 from prune_hooks.spec import PruneSpec
 from prune_hooks.statistics import Needs
 from prune_hooks.structured.registry import StructuredMethod
 from prune_hooks.structured.run import MakeRows, prune_structured
-from prune_hooks.targets import Targets, Weight, find_targets, require_finite
+from prune_hooks.targets import Targets, find_targets
+from prune_hooks.weights import Weight, require_finite
 
 _MAX_TEXT_HASHES = 5000
 
@@ -136,8 +137,7 @@ def prune(
     records = _records(weights, before, after, done)
     size = sum(weight.matrix().numel() for weight in weights)
     return Receipt(
-        spec=spec.to_dict(),
-        spec_digest=spec.digest(),
+        **circumstances(spec, phases, weights[0].parameter.dtype),
         sparsity_asked=asked,
         sparsity_reached=sum(after) / size,
         sparsity_masked=sum(record.masked for record in records) / size,
@@ -147,11 +147,6 @@ def prune(
         weights=records,
         calibration=calibration,
         weights_sha256=digest,
-        seconds=phases.seconds,
-        peak_memory=phases.peak_memory,
-        versions=versions(),
-        device=str(device),
-        dtype=str(weights[0].parameter.dtype).removeprefix("torch."),
         allocation=table(rule, spec, targets, allotment),
         saved_mask=saved,
     )
@@ -224,19 +219,14 @@ def _rows(spec: PruneSpec, tokenizer: Any) -> Loaded:
 def _records(
     weights: Sequence[Weight], before: Sequence[int], after: Sequence[int], done: Done
 ) -> tuple[WeightRecord, ...]:
-    records = []
-    for weight, zeros_before, zeros_after in zip(weights, before, after, strict=True):
-        out, width = weight.matrix().shape
-        outcome = done.outcomes[weight]
-        records.append(
-            WeightRecord(
-                weight.name,
-                (out, width),
-                zeros_before,
-                zeros_after,
-                outcome.masked,
-                outcome.damping,
-                weight in done.starved,
-            )
+    return tuple(
+        WeightRecord.of(
+            weight,
+            zeros_before,
+            zeros_after,
+            done.outcomes[weight].masked,
+            damping=done.outcomes[weight].damping,
+            starved=weight in done.starved,
         )
-    return tuple(records)
+        for weight, zeros_before, zeros_after in zip(weights, before, after, strict=True)
+    )

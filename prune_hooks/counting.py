@@ -14,8 +14,9 @@ from prune_hooks.capture import Batch
 from prune_hooks.errors import PruneError
 from prune_hooks.fused import expert_inputs, expert_tokens, is_experts
 from prune_hooks.statistics import Needs, Statistics
-from prune_hooks.targets import HookPoint, Targets, Weight
+from prune_hooks.targets import Targets
 from prune_hooks.walk import Step
+from prune_hooks.weights import HookPoint, Weight
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 from torch import nn
 
@@ -12,14 +10,15 @@ from prune_hooks.phases import Phases
 from prune_hooks.receipt import (
     Receipt,
     WeightRecord,
+    circumstances,
     count_zeros,
     hash_model,
     hash_weights,
-    versions,
     whole_model_sparsity,
 )
 from prune_hooks.spec import PruneSpec
-from prune_hooks.targets import Targets, Weight, find_targets, require_finite
+from prune_hooks.targets import Targets, find_targets
+from prune_hooks.weights import require_finite
 
 
 @torch.no_grad()
@@ -44,22 +43,16 @@ def dense_receipt(model: nn.Module, spec: PruneSpec) -> Receipt:
         whole = whole_model_sparsity(model)
         digest = hash_weights(targets.opened()) if targets else hash_model(model)
     return Receipt(
-        spec=spec.to_dict(),
-        spec_digest=spec.digest(),
+        **circumstances(spec, phases, first.dtype),
         sparsity_asked=0.0,
         sparsity_reached=sum(zeros) / sum(weight.matrix().numel() for weight in weights) if weights else None,
         sparsity_masked=0.0,
         whole_model_sparsity=whole,
         coverage=targets.coverage if targets else None,
         unreached=targets.unreached if targets else {},
-        weights=_records(weights, zeros),
+        weights=tuple(WeightRecord.of(weight, n, n) for weight, n in zip(weights, zeros, strict=True)),
         calibration=None,
         weights_sha256=digest,
-        seconds=phases.seconds,
-        peak_memory=phases.peak_memory,
-        versions=versions(),
-        device=str(device),
-        dtype=str(first.dtype).removeprefix("torch."),
         unprunable=unprunable,
     )
 
@@ -75,10 +68,3 @@ def _reach(model: nn.Module) -> tuple[Targets | None, str | None]:
     except PruneError as error:
         return targets, str(error)
     return targets, None
-
-
-def _records(weights: Sequence[Weight], zeros: Sequence[int]) -> tuple[WeightRecord, ...]:
-    return tuple(
-        WeightRecord(weight.name, (weight.matrix().shape[0], weight.matrix().shape[1]), count, count, masked=0)
-        for weight, count in zip(weights, zeros, strict=True)
-    )

@@ -20,8 +20,9 @@ from prune_hooks.reuse import Reuse
 from prune_hooks.sequential import prune_block, watch_block
 from prune_hooks.spec import PruneSpec
 from prune_hooks.statistics import Needs, Statistics
-from prune_hooks.targets import Targets, Weight
+from prune_hooks.targets import Targets
 from prune_hooks.walk import walk
+from prune_hooks.weights import Weight
 
 
 @dataclass

@@ -20,7 +20,8 @@ from torch import nn
 
 from prune_hooks.errors import PruneError
 from prune_hooks.mask_header import KIND, read_header
-from prune_hooks.targets import Weight, find_targets
+from prune_hooks.targets import find_targets
+from prune_hooks.weights import Weight
 from prune_hooks.zeros import erase
 
 

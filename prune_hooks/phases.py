@@ -17,21 +17,21 @@ class Phases:
     def __init__(self, device: torch.device) -> None:
         self.seconds: dict[str, float] = {}
         self.peak_memory: dict[str, int] = {}
-        self._device = device
+        self.device = device
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
         """Measures what runs inside."""
-        cuda = self._device.type == "cuda"
+        cuda = self.device.type == "cuda"
         if cuda:
-            torch.cuda.synchronize(self._device)
-            torch.cuda.reset_peak_memory_stats(self._device)
+            torch.cuda.synchronize(self.device)
+            torch.cuda.reset_peak_memory_stats(self.device)
         start = time.perf_counter()
         yield
         if cuda:
-            torch.cuda.synchronize(self._device)
+            torch.cuda.synchronize(self.device)
         self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
-        peak = torch.cuda.max_memory_allocated(self._device) if cuda else _resident_peak()
+        peak = torch.cuda.max_memory_allocated(self.device) if cuda else _resident_peak()
         self.peak_memory[name] = max(self.peak_memory.get(name, 0), peak)
 
 

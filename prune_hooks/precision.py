@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from prune_hooks.capture import Call
-from prune_hooks.targets import Block, Weight
+from prune_hooks.weights import Block, Weight
 
 
 class Precision:

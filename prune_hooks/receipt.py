@@ -13,7 +13,9 @@ from torch import nn
 
 from prune_hooks import __version__
 from prune_hooks.offload import find_slots
-from prune_hooks.targets import Weight
+from prune_hooks.phases import Phases
+from prune_hooks.spec import PruneSpec
+from prune_hooks.weights import Weight
 from prune_hooks.zeros import zeros_in
 
 SCHEMA = 1
@@ -37,6 +39,12 @@ class WeightRecord:
     """Share of the mean Hessian diagonal added, where a Hessian was used; above 0.01 the factorisation had failed."""
     starved: bool = False
     """True if no calibration token reached the matrix: it was pruned by magnitude."""
+
+    @classmethod
+    def of(cls, weight: Weight, before: int, after: int, masked: int = 0, **more: Any) -> WeightRecord:
+        """Makes the record of a matrix by the zeros counted in it."""
+        out, width = weight.matrix().shape
+        return cls(weight.name, (out, width), before, after, masked, **more)
 
 
 @dataclass(frozen=True)
@@ -141,6 +149,19 @@ class Receipt:
 
 def _share(value: float | None) -> str:
     return "unknown" if value is None else f"{value:.4f}"
+
+
+def circumstances(spec: PruneSpec, phases: Phases, dtype: torch.dtype) -> dict[str, Any]:
+    """Returns the fields of a receipt that say by what it was made, whatever was done; once all phases are over."""
+    return {
+        "spec": spec.to_dict(),
+        "spec_digest": spec.digest(),
+        "seconds": phases.seconds,
+        "peak_memory": phases.peak_memory,
+        "versions": versions(),
+        "device": str(phases.device),
+        "dtype": str(dtype).removeprefix("torch."),
+    }
 
 
 def versions() -> dict[str, str]:

@@ -15,7 +15,8 @@ from prune_hooks.errors import PruneError
 from prune_hooks.options import Option, Value, resolve_options
 from prune_hooks.spec import PruneSpec
 from prune_hooks.statistics import Needs, Statistics
-from prune_hooks.targets import Targets, Weight
+from prune_hooks.targets import Targets
+from prune_hooks.weights import Weight
 
 
 @dataclass(frozen=True)

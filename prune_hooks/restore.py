@@ -17,7 +17,8 @@ from torch import nn
 from prune_hooks.errors import PruneError
 from prune_hooks.receipt import hash_weights
 from prune_hooks.structure import Structure
-from prune_hooks.targets import Block, find_targets
+from prune_hooks.targets import find_targets
+from prune_hooks.weights import Block
 
 RESTORE = ("memory", "shards")
 """Where dense weights come back from: a copy in host memory, or the checkpoint's safetensors files."""

@@ -23,7 +23,7 @@ from prune_hooks.fingerprints import fingerprints
 from prune_hooks.receipt import hash_weights
 from prune_hooks.spec import PruneSpec
 from prune_hooks.statistics import Needs, Statistics
-from prune_hooks.targets import Block
+from prune_hooks.weights import Block
 
 AMOUNTS = ("sparsity", "pattern", "allocation", "allocation_options")
 """Options of a spec that change how much is pruned, and nothing of the first block's inputs."""

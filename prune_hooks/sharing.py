@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from prune_hooks.fused import is_experts
-from prune_hooks.targets import Block, HookPoint
+from prune_hooks.weights import Block, HookPoint
 
 Together = dict[HookPoint, tuple[HookPoint, ...]]
 """Module -> all modules of its block that read the same input, itself included, in the order they are called."""

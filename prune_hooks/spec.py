@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -13,35 +13,23 @@ from typing import Any
 from prune_hooks.errors import PruneError
 from prune_hooks.mask_header import read_header
 from prune_hooks.options import Value, parse_options
-from prune_hooks.shares import parse_languages
+from prune_hooks.spec_values import (
+    UNSTRUCTURED,
+    describe_rows,
+    parse_pattern,
+    read_calibration,
+    read_fraction,
+    read_languages,
+    read_path,
+    read_whole,
+)
 
-UNSTRUCTURED = "unstructured"
 SEQUENTIAL = ("weight", "block")
 MASK = "mask"
 """Name of the method that puts a saved mask onto a model."""
 CALIBRATION_DTYPES = ("model", "bfloat16", "float32")
 _ADDED = ("method_options", "allocation_options", "mask")
 """Fields absent from what is written and digested while they are empty, so that digests made before them still hold."""
-
-
-def parse_pattern(pattern: object) -> tuple[int, int] | None:
-    """Reads a pattern: None for "unstructured", else (n, m): n weights kept of every m consecutive input columns.
-
-    Raises:
-        PruneError: for anything else, a value that is no string included (unquoted YAML reads 2:4 as 124).
-    """
-    expected = 'expected "unstructured" or "n:m" with 0 < n < m, such as "2:4" (quoted in YAML)'
-    if not isinstance(pattern, str):
-        raise PruneError(f"pattern is {pattern!r} ({type(pattern).__name__}): {expected}")
-    if pattern == UNSTRUCTURED:
-        return None
-    kept, colon, run = pattern.partition(":")
-    if not (colon and kept.isascii() and kept.isdigit() and run.isascii() and run.isdigit()):
-        raise PruneError(f"pattern is {pattern!r}: {expected}")
-    n, m = int(kept), int(run)
-    if not 0 < n < m:
-        raise PruneError(f"pattern {pattern!r} keeps {n} of {m}: {expected}")
-    return n, m
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,12 +76,12 @@ class PruneSpec:
         shape = parse_pattern(self.pattern)
         implied = 0.5 if shape is None else 1 - shape[0] / shape[1]
         for name in ("mask", "save_mask"):
-            object.__setattr__(self, name, _path(name, getattr(self, name)))
+            object.__setattr__(self, name, read_path(name, getattr(self, name)))
         if self.mask or self.method == MASK:
             implied = self._sparsity_of_mask(shape)
         if self.sparsity is None:
             object.__setattr__(self, "sparsity", implied)
-        object.__setattr__(self, "sparsity", _fraction(self.sparsity))
+        object.__setattr__(self, "sparsity", read_fraction(self.sparsity))
         if shape is not None and not math.isclose(self.sparsity, implied):
             raise PruneError(
                 f"sparsity {self.sparsity} with pattern {self.pattern!r}: the pattern itself means {implied:g}; "
@@ -109,12 +97,12 @@ class PruneSpec:
                 f"calibration_dtype is {self.calibration_dtype!r}: expected {', '.join(CALIBRATION_DTYPES[:-1])} or "
                 f"{CALIBRATION_DTYPES[-1]}"
             )
-        object.__setattr__(self, "calibration_languages", _languages(self.calibration_languages))
-        object.__setattr__(self, "calibration", _calibration(self.calibration))
+        object.__setattr__(self, "calibration_languages", read_languages(self.calibration_languages))
+        object.__setattr__(self, "calibration", read_calibration(self.calibration))
         for name in ("calibration_samples", "calibration_length"):
             if getattr(self, name) is not None:
-                object.__setattr__(self, name, _whole(name, getattr(self, name), least=1))
-        object.__setattr__(self, "prune_seed", _whole("prune_seed", self.prune_seed, least=0))
+                object.__setattr__(self, name, read_whole(name, getattr(self, name), least=1))
+        object.__setattr__(self, "prune_seed", read_whole("prune_seed", self.prune_seed, least=0))
         for name in ("method_options", "allocation_options"):
             object.__setattr__(self, name, parse_options(name, getattr(self, name)))
         if self.save_mask and (self.method == "none" or not self.sparsity):
@@ -135,7 +123,7 @@ class PruneSpec:
                 "weights go; leave both out"
             )
         share = read_header(Path(self.mask)).sparsity
-        if self.sparsity is not None and not math.isclose(_fraction(self.sparsity), share, abs_tol=1e-6):
+        if self.sparsity is not None and not math.isclose(read_fraction(self.sparsity), share, abs_tol=1e-6):
             raise PruneError(
                 f"sparsity {self.sparsity} with mask {self.mask!r}: the mask itself removes {share:.4f}; leave "
                 "sparsity out"
@@ -175,7 +163,7 @@ class PruneSpec:
         values = {name: value for name, value in values.items() if name not in _ADDED or value}
         values["calibration_languages"] = list(self.calibration_languages)
         if not isinstance(self.calibration, str):
-            values["calibration"] = _describe_rows(self.calibration)
+            values["calibration"] = describe_rows(self.calibration)
         return values
 
     def digest(self) -> str:
@@ -187,69 +175,3 @@ class PruneSpec:
 
     def __hash__(self) -> int:
         return hash(self.digest())
-
-
-def _fraction(value: object) -> float:
-    expected = "expected a number from 0 to below 1, the share of block weights to remove"
-    try:
-        number = float(value) if not isinstance(value, bool) else math.nan  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        number = math.nan
-    if not 0 <= number < 1:
-        raise PruneError(f"sparsity is {value!r}: {expected}")
-    return number
-
-
-def _whole(name: str, value: object, least: int) -> int:
-    text = str(value)
-    if isinstance(value, bool) or not (text.isascii() and text.isdigit() and int(text) >= least):
-        raise PruneError(f"{name} is {value!r}: expected a whole number of at least {least}")
-    return int(text)
-
-
-def _languages(value: object) -> tuple[str, ...]:
-    expected = 'expected codes such as "en+sw" (quoted in YAML, where a bare no means false)'
-    codes = value.split("+") if isinstance(value, str) else value
-    if isinstance(value, str) and not value:
-        codes = ()
-    if not isinstance(codes, (list, tuple)) or not all(isinstance(code, str) and code.strip() for code in codes):
-        raise PruneError(f"calibration_languages is {value!r}: {expected}")
-    parse_languages(codes)
-    return tuple(codes)
-
-
-def _path(name: str, value: object) -> str:
-    if isinstance(value, Path):
-        return str(value)
-    if not isinstance(value, str):
-        raise PruneError(f"{name} is {value!r} ({type(value).__name__}): expected the path of a file")
-    return value
-
-
-def _calibration(value: object) -> Any:
-    if isinstance(value, Path):
-        return str(value)
-    if isinstance(value, str) and value:
-        return value
-    if hasattr(value, "shape") and len(value.shape) == 2 and 0 not in value.shape:
-        return value
-    if hasattr(value, "rows") and hasattr(value, "labels"):
-        return value
-    if isinstance(value, Sequence) and not isinstance(value, str) and value:
-        lengths = {len(row) if isinstance(row, Sequence) else 0 for row in value}
-        if len(lengths) == 1 and 0 not in lengths:
-            return value
-    raise PruneError(
-        f"calibration is {type(value).__name__} {str(value)[:40]!r}: expected builtin, c4, mc4, a path, or token rows "
-        "of one length (a 2-D int64 tensor or a list of lists)"
-    )
-
-
-def _describe_rows(rows: Any) -> dict[str, Any]:
-    if hasattr(rows, "labels"):
-        named = [list(rows.languages), None if rows.labels is None else rows.labels.tolist()]
-        labels = hashlib.sha256(json.dumps(named).encode()).hexdigest()
-        return {**_describe_rows(rows.rows), "labels_sha256": labels}
-    plain = rows.tolist() if hasattr(rows, "tolist") else [list(row) for row in rows]
-    digest = hashlib.sha256(json.dumps(plain).encode()).hexdigest()
-    return {"rows": len(plain), "length": len(plain[0]), "sha256": digest}

@@ -18,7 +18,8 @@ from prune_hooks.heap import Heap
 from prune_hooks.offload import first_device
 from prune_hooks.precision import Precision
 from prune_hooks.sharing import Together, watch_inputs
-from prune_hooks.targets import Block, Targets
+from prune_hooks.targets import Targets
+from prune_hooks.weights import Block
 
 _PROBE_ROWS, _PROBE_TOKENS = 1, 4
 """Size of the short real call that shows how blocks are wired."""

@@ -16,7 +16,8 @@ from prune_hooks.errors import PruneError
 from prune_hooks.options import Option
 from prune_hooks.registry import Allotment, Look, register_allocation
 from prune_hooks.statistics import Needs, Statistics
-from prune_hooks.targets import Targets, Weight
+from prune_hooks.targets import Targets
+from prune_hooks.weights import Weight
 
 SIGNS = {"plus": 1.0, "minus": -1.0}
 

@@ -27,7 +27,7 @@ from prune_hooks.registry import Group, Outcome, get_method, register_method
 from prune_hooks.scores import magnitude_score, ria_score, sparsegpt_score, wanda_score
 from prune_hooks.statistics import Needs, Statistics
 from prune_hooks.swaps import swap, swap_within_runs
-from prune_hooks.targets import Weight
+from prune_hooks.weights import Weight
 from prune_hooks.zeros import erase
 
 SCORES = ("wanda", "magnitude", "ria", "sparsegpt")

@@ -9,7 +9,7 @@ import torch
 from prune_hooks import masks
 from prune_hooks.registry import Group, Outcome, register_method
 from prune_hooks.scores import magnitude_score
-from prune_hooks.targets import Weight
+from prune_hooks.weights import Weight
 from prune_hooks.zeros import erase
 
 

@@ -12,11 +12,13 @@ from prune_hooks.errors import PruneError
 from prune_hooks.heap import Heap
 from prune_hooks.phases import Phases
 from prune_hooks.precision import Precision
-from prune_hooks.receipt import Receipt, WeightRecord, count_zeros, hash_model, versions
-from prune_hooks.spec import UNSTRUCTURED, PruneSpec
+from prune_hooks.receipt import Receipt, WeightRecord, circumstances, count_zeros, hash_model
+from prune_hooks.spec import PruneSpec
+from prune_hooks.spec_values import UNSTRUCTURED
 from prune_hooks.structured.layout import require_dense
 from prune_hooks.structured.registry import Job, StructuredMethod
-from prune_hooks.targets import Targets, find_targets, require_finite
+from prune_hooks.targets import Targets, find_targets
+from prune_hooks.weights import require_finite
 
 MakeRows = Callable[[PruneSpec, Any], "tuple[torch.Tensor, dict[str, Any]]"]
 
@@ -71,14 +73,13 @@ def prune_structured(
         left = find_targets(model)
         after = (_block_parameters(left), _parameters(model))
         records = tuple(
-            WeightRecord(weight.name, (weight.matrix().shape[0], weight.matrix().shape[1]), zeros, zeros, masked=0)
+            WeightRecord.of(weight, zeros, zeros)
             for weight, zeros in zip(left.weights(), count_zeros(left.opened()), strict=True)
         )
         digest = hash_model(model)
     reached = 1 - after[0] / before[0]
     return Receipt(
-        spec=spec.to_dict(),
-        spec_digest=spec.digest(),
+        **circumstances(spec, phases, first.parameter.dtype),
         sparsity_asked=spec.sparsity,
         sparsity_reached=reached,
         sparsity_masked=reached,
@@ -88,11 +89,6 @@ def prune_structured(
         weights=records,
         calibration=calibration,
         weights_sha256=digest,
-        seconds=phases.seconds,
-        peak_memory=phases.peak_memory,
-        versions=versions(),
-        device=str(first.device),
-        dtype=str(first.parameter.dtype).removeprefix("torch."),
         structured={
             "block_parameters": list(map(int, (before[0], after[0]))),
             "model_parameters": list(map(int, (before[1], after[1]))),

@@ -11,7 +11,8 @@ from prune_hooks.methods.obs import operations, solve
 from prune_hooks.registry import Group
 from prune_hooks.statistics import Needs, Statistics
 from prune_hooks.swaps import expected_error, swap, swap_within_runs
-from prune_hooks.targets import Weight, find_targets
+from prune_hooks.targets import find_targets
+from prune_hooks.weights import Weight
 from tests.families import FAMILIES, build, token_rows
 
 ROWS = token_rows(rows=6, length=24)

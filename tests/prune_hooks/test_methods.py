@@ -10,7 +10,7 @@ from prune_hooks.methods.sparsegpt import BLOCK, solve, sparsegpt
 from prune_hooks.methods.wanda import wanda
 from prune_hooks.registry import Group, get_method
 from prune_hooks.statistics import Needs, Statistics
-from prune_hooks.targets import Weight
+from prune_hooks.weights import Weight
 
 
 def _weight(values: torch.Tensor, name: str = "w") -> Weight:

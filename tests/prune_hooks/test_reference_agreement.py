@@ -9,7 +9,7 @@ from transformers import AutoModelForCausalLM, LlamaConfig
 from prune_hooks import PruneSpec, masks, prune
 from prune_hooks.scores import magnitude_score, sparsegpt_score, wanda_score
 from prune_hooks.statistics import Needs, Statistics
-from prune_hooks.targets import Weight
+from prune_hooks.weights import Weight
 from tests.families import build, token_rows
 from tests.prune_hooks import reference
 

@@ -10,7 +10,7 @@ from prune_hooks import PruneSpec, get_method, masks, prune, surgeon, swaps
 from prune_hooks.methods.magnitude import magnitude_global
 from prune_hooks.registry import Group
 from prune_hooks.statistics import Statistics
-from prune_hooks.targets import Weight
+from prune_hooks.weights import Weight
 from tests.families import build, token_rows
 from tests.prune_hooks import reference, reference_methods
 

@@ -10,8 +10,9 @@ from prune_hooks import PruneError
 from prune_hooks.batches import make_batches
 from prune_hooks.sequential import prune_block
 from prune_hooks.statistics import Needs, Statistics
-from prune_hooks.targets import Weight, find_targets
+from prune_hooks.targets import find_targets
 from prune_hooks.walk import Step, walk
+from prune_hooks.weights import Weight
 from tests.families import FAMILIES, build, token_rows
 
 MEETINGS = list[tuple[tuple[str, ...], Statistics]]

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from prune_hooks import PruneError, PruneSpec
-from prune_hooks.spec import parse_pattern
+from prune_hooks.spec_values import parse_pattern
 
 
 def test_importing_the_package_imports_no_torch() -> None:

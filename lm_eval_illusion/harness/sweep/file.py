@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from lm_eval_illusion.errors import IllusionError
 from prune_hooks import PruneSpec
-from prune_hooks.spec import UNSTRUCTURED, parse_pattern
+from prune_hooks.spec_values import UNSTRUCTURED, parse_pattern
 
 Share = Annotated[float, Field(gt=0, lt=1)]
 Seed = Annotated[int, Field(ge=0)]

@@ -15,7 +15,8 @@ from lm_eval_illusion.harness.planned import PlannedRun
 from lm_eval_illusion.harness.sweep.file import OptionValue, SweepFile, SweptModel, read_file
 from prune_hooks.errors import PruneError
 from prune_hooks.registry import get_allocation, get_method
-from prune_hooks.spec import MASK, UNSTRUCTURED
+from prune_hooks.spec import MASK
+from prune_hooks.spec_values import UNSTRUCTURED
 from prune_hooks.statistics import Needs
 
 DENSE = "dense"
