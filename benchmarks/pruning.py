@@ -21,12 +21,13 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pair import Comparison, Turn, Worker, line, write_results
+from pair import Comparison, line, write_results
 from perplexity import load_script
+from pruning_sides import Side, sides
 from sides import checkpoint_of
 
 HERE = Path(__file__).parent
@@ -56,46 +57,6 @@ ENVIRONMENT = (
     ".bench-venv` (python3 -m venv .bench-venv; .bench-venv/bin/pip install torch==2.13.0; .bench-venv/bin/pip install "
     f"llmcompressor=={RIVAL_VERSION}), then add: --llmcompressor .bench-venv/bin/python"
 )
-
-
-@dataclass
-class Side:
-    """One way of pruning, with what it took so far."""
-
-    name: str
-    command: list[str]
-    changes: dict[str, Any] = field(default_factory=dict)
-    """Of the job."""
-    timed: bool = True
-    """False for a side that runs once, for what it leaves and not for what it takes."""
-    turns: list[Turn] = field(default_factory=list)
-    judged: dict[str, Any] = field(default_factory=dict)
-
-    def once(self, job: Any, folder: Path) -> None:
-        """Prune in a new process; the first time, also judge the result."""
-        path = folder / "job.json"
-        masks = folder / f"{job.method} {self.name}.masks"
-        path.write_text(json.dumps(vars(replace(job, masks=str(masks), **self.changes))))
-        worker = Worker(self.name, [*self.command, str(path)])
-        self.turns.append(worker.once())
-        if not self.judged:
-            self.judged = {**worker.once().result, "masks": masks}
-        worker.close()
-
-
-def sides(rival: str | None) -> list[Side]:
-    ours = [sys.executable, str(HERE / "pruning_ours.py")]
-    published = [sys.executable, str(HERE / "pruning_published.py")]
-    found = [
-        Side("ours", ours),
-        Side("ours, bfloat16 forward", ours, {"calibration_dtype": "bfloat16"}),
-        Side("ours, published order", ours, {"sequential": "block"}, timed=False),
-        Side("the published protocol", published),
-        Side("the published protocol, rows reversed", published, {"reverse": True}, timed=False),
-    ]
-    if rival is not None:
-        found.append(Side("llmcompressor", [rival, str(HERE / "pruning_llmcompressor.py")]))
-    return found
 
 
 def write_rows(path: Path, checkpoint: str, heldout: Path | None, short: bool) -> str:
