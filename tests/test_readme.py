@@ -138,4 +138,4 @@ def test_option_table_names_every_option():
 def test_report_schema_is_what_the_readme_promises(workplace):
     made = sorted(workplace.rglob("report.json"))
     assert made, "the commands above wrote no report"
-    assert all(json.loads(path.read_text(encoding="utf-8"))["schema_version"] == 4 for path in made)
+    assert all(json.loads(path.read_text(encoding="utf-8"))["schema_version"] == 5 for path in made)

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from lm_eval_illusion.errors import IllusionError
 from lm_eval_illusion.harness.names import PairedTask
 from lm_eval_illusion.pairs.conditions import CONDITIONS
-from lm_eval_illusion.report.halves import ChoiceHalf, GenerationHalf
+from lm_eval_illusion.report.halves import GenerationHalf, answered
 from lm_eval_illusion.report.records import read_run
 from lm_eval_illusion.report.runs import Run
+
+log = logging.getLogger("lm_eval.illusion")
 
 SCHEMA = 1
 """Version of the file."""
@@ -120,7 +122,7 @@ def _answers(run: Run, places: dict[str, Place]) -> dict[str, dict[str, str]]:
     given: dict[str, dict[str, str]] = {}
     for condition in ANSWERING:
         for item_id, record in run.halves.get(condition, {}).items():
-            answer = _answer(record.half)
+            answer = answered(record.half)
             if answer is not None:
                 given.setdefault(item_id, {})[condition] = answer
                 places[item_id] = (record.half.dataset, record.half.language)
@@ -132,25 +134,19 @@ def _answers(run: Run, places: dict[str, Place]) -> dict[str, dict[str, str]]:
     return given
 
 
-def _answer(half: Any) -> str | None:
-    """Return what was answered: the text written or the option picked; None of an invalid item or a tie."""
-    if not half.valid:
-        return None
-    if isinstance(half, GenerationHalf):
-        return half.answer
-    picked = half.picked if isinstance(half, ChoiceHalf) else None
-    return None if picked is None else half.choices[picked]
-
-
 def narrow(fed: Fed, tasks: Iterable[PairedTask]) -> list[PairedTask]:
-    """Return the tasks that have something to ask; the others would end the run for want of rows.
+    """Return the tasks that have something to ask; the others would end the run for want of rows, and are logged.
 
     Raises:
-        IllusionError: If none has.
+        IllusionError: None has, or one is about answers of a kind that nobody gave.
     """
     asked = list(tasks)
+    _require_answers(fed, asked)
     left = [task for task in asked if _has_items(fed, task)]
     if left:
+        if len(left) < len(asked):
+            out = [task.name for task in asked if task not in left]
+            log.warning("left out, since the runs that are fed hold no item for them: %s", ", ".join(out))
         return left
     there = sorted({f"{dataset} {language}" for dataset, language in fed.places.values()})
     raise IllusionError(
@@ -159,6 +155,18 @@ def narrow(fed: Fed, tasks: Iterable[PairedTask]) -> list[PairedTask]:
         f"({', '.join(sorted({c for given in (fed.answers or {}).values() for c in given}) or ['failures'])}): "
         "ask tasks of those, or feed another run"
     )
+
+
+def _require_answers(fed: Fed, asked: Sequence[PairedTask]) -> None:
+    """Raise where a task shows answers again of which not one was given, in any language."""
+    given = {condition for answers in (fed.answers or {}).values() for condition in answers}
+    for task in asked:
+        source = CONDITIONS[task.condition].answers_from
+        if fed.answers is not None and source is not None and source not in given:
+            raise IllusionError(
+                f"--tasks {task.name}: it shows the {source} answers again, and the run named by --answers holds those "
+                f"of {', '.join(sorted(given))} alone; ask the {source} tasks first, or leave {task.condition} out"
+            )
 
 
 def _has_items(fed: Fed, task: PairedTask) -> bool:

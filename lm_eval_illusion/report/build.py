@@ -9,7 +9,8 @@ from typing import Any
 
 from lm_eval_illusion import __version__
 from lm_eval_illusion.errors import IllusionError
-from lm_eval_illusion.report.comparability import check_comparable, check_halves
+from lm_eval_illusion.report.coherence import check_coherent
+from lm_eval_illusion.report.comparability import check_comparable
 from lm_eval_illusion.report.conclusion import conclude_all
 from lm_eval_illusion.report.curves import gather_curves
 from lm_eval_illusion.report.halves import HALVES, MATCHERS, NORMALISERS
@@ -68,7 +69,7 @@ def build_report(runs: Sequence[Path], *, settings: Settings = DEFAULTS) -> Repo
 def build_from(read: list[Run], *, settings: Settings = DEFAULTS) -> Report:
     """`build_report` of runs that were read already, the dense one first."""
     for run in read:
-        check_halves(run)
+        check_coherent(run)
     for other in read[1:]:
         check_comparable(read[0], other)
     labels = label_runs(read)
@@ -82,7 +83,7 @@ def build_from(read: list[Run], *, settings: Settings = DEFAULTS) -> Report:
     items = tuple(item_lines(read, labels))
     file = ReportFile(
         schema_name="lm-eval-illusion/report",
-        schema_version=4,
+        schema_version=5,
         tool_version=__version__,
         items_sha256=items_digest(items),
         settings=settings,

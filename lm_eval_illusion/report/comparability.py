@@ -7,26 +7,7 @@ from lm_eval_illusion.pairs.conditions import CONDITIONS
 from lm_eval_illusion.report.halves import HALVES
 from lm_eval_illusion.report.runs import Run
 
-__all__ = ["check_comparable", "check_halves"]
-
-
-def check_halves(run: Run) -> None:
-    """All halves of an item, and the probes that read its prompt, saw the same prompt up to the answer.
-
-    Raises:
-        IllusionError: Two such conditions of one item have different prompt hashes.
-    """
-    first: dict[str, tuple[str, str]] = {}
-    for condition in sorted(name for name in run.halves if CONDITIONS[name].same_prompt):
-        for item_id, record in sorted(run.halves[condition].items()):
-            task, prompt = first.setdefault(item_id, (record.task, record.prompt_hash))
-            if prompt != record.prompt_hash:
-                raise IllusionError(
-                    f"{run.results_file}: item {item_id} saw different prompts in {task} and {record.task} "
-                    f"(prompt_hash {prompt[:12]} and {record.prompt_hash[:12]}); the halves of a pair, and the probes "
-                    "that read its prompt, must share theirs: run all of them with one --num_fewshot and one version "
-                    "of lm-eval-illusion"
-                )
+__all__ = ["check_comparable"]
 
 
 def check_comparable(first: Run, other: Run) -> None:

@@ -22,6 +22,7 @@ __all__ = [
     "RankHalf",
     "SeveralHalf",
     "SpanHalf",
+    "answered",
     "parse_half",
 ]
 
@@ -50,6 +51,17 @@ _KINDS: dict[str, type[Half]] = {
     "rank": RankHalf,
     "spans": SpanHalf,
 }
+
+
+def answered(half: Half) -> str | None:
+    """What was answered: the text written or the option picked; None of an invalid item, a tie, or another kind."""
+    if not half.valid:
+        return None
+    if isinstance(half, GenerationHalf):
+        return half.answer
+    if not isinstance(half, ChoiceHalf) or half.picked is None:
+        return None
+    return half.choices[half.picked]
 
 
 def parse_half(metric: Mapping[str, Any]) -> Half:

@@ -109,9 +109,17 @@ class GenerationHalf(Common):
     """Share of these that the answer hit: what recovers by chance."""
     control_in_prompt: bool = True
     """Whether the targets stand in the prompt; if not, nobody can copy them, and chance is understated."""
+    item_control: Fraction | None = None
+    """Share that it hit of all of the item's own wrong texts, in the prompt or not. None: an older run whose rows hold
+    no options; then `control` stands in."""
     earlier: str | None = None
     """revise: the earlier answer that the model was shown."""
     flags: dict[str, bool | None] = {}
+
+    @property
+    def chance(self) -> float | None:
+        """The item's own control, by which a verdict goes."""
+        return self.control if self.item_control is None else self.item_control
 
     @model_validator(mode="after")
     def _complete(self) -> GenerationHalf:

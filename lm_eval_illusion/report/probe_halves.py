@@ -42,12 +42,24 @@ class SeveralHalf(Common):
     control_in_prompt: bool = True
     """Whether the targets stand in the prompt; if not, nobody can copy them, and chance is understated."""
     control_first: Fraction | None = None
+    item_control: Fraction | None = None
+    """Mean of the same over all of the item's own wrong texts, in the prompt or not. None: an older run whose rows hold
+    no options; then `control` stands in."""
     hits: Annotated[StrictInt, Field(ge=0)] | None = None
     """Right samples."""
     draws: Annotated[StrictInt, Field(ge=1)] | None = None
     pass_at: dict[str, Fraction] = Field(default_factory=dict)
     """k -> chance that k of the samples hold a right one, unbiased."""
     control_pass_at: dict[str, Fraction] = Field(default_factory=dict)
+    temperature: Finite | None = None
+    top_p: Fraction | None = None
+    seed: StrictInt | None = None
+    """How the samples were drawn."""
+
+    @property
+    def chance(self) -> float | None:
+        """The item's own control, by which a verdict goes."""
+        return self.control if self.item_control is None else self.item_control
 
     @model_validator(mode="after")
     def _complete(self) -> SeveralHalf:
@@ -104,6 +116,22 @@ class RankHalf(Common):
     def parting(self) -> int | None:
         """Rank of the gold's token where it parts from the greedy answer; None where it never does."""
         return None if self.leave is None else self.ranks[self.leave]
+
+    @property
+    def first_logprob(self) -> float | None:
+        """Log-probability of the gold's first token, nats."""
+        return self.logprobs[0] if self.logprobs else None
+
+    @property
+    def parting_logprob(self) -> float | None:
+        """Log-probability of the gold's token where it parts from the greedy answer; None where it never does."""
+        return None if self.leave is None or self.leave >= len(self.logprobs) else self.logprobs[self.leave]
+
+    @property
+    def answer_margin(self) -> float | None:
+        """Log p(gold) - log p(greedy answer), both whole, nats."""
+        known = self.gold_logprob is not None and self.greedy_logprob is not None
+        return self.gold_logprob - self.greedy_logprob if known else None  # type: ignore[operator]
 
 
 class SpanHalf(Common):

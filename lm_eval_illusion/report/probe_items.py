@@ -56,13 +56,13 @@ def _state(half: Half) -> dict[str, Any]:
     if isinstance(half, ChoiceHalf):
         return {**common, **_choice(half)}
     if isinstance(half, GenerationHalf):
-        return {**common, "right": _right(half.right), "answer": half.answer, "control": half.control}
+        return {**common, "right": _right(half.right), "answer": half.answer, **_controls(half)}
     if isinstance(half, SeveralHalf):
         return {
             **common,
             "right": _right(half.right),
             "right_first": _right(half.right_first),
-            "control": half.control,
+            **_controls(half),
             "answers": [output.answer for output in half.outputs],
             **({"hits": half.hits, "draws": half.draws} if half.draws is not None else {}),
         }
@@ -74,8 +74,16 @@ def _state(half: Half) -> dict[str, Any]:
             "parting": half.parting,
             "margin": half.margin,
             "agreement": half.agreement,
+            "first_logprob": half.first_logprob,
+            "parting_logprob": half.parting_logprob,
+            "gold_logprob": half.gold_logprob,
+            "answer_margin": half.answer_margin,
         }
     return {**common, "gold_rank": half.gold_rank, "spans": half.spans, "best": half.best}
+
+
+def _controls(half: GenerationHalf | SeveralHalf) -> dict[str, Any]:
+    return {"control": half.control, "item_control": half.chance}
 
 
 def _choice(half: ChoiceHalf) -> dict[str, Any]:

@@ -53,7 +53,9 @@ class RecoveryFigures(Plain):
     recovered: Estimate
     """Share of failures recovered."""
     corrected: Estimate | None
-    """(recovered - control)/(1 - control), over the same items: `items` of the estimate."""
+    """(recovered - control)/(1 - control), over the failures with a wrong option in the prompt: `items` of it."""
+    corrected_hits: float | None
+    """Hits among those; None without any."""
     first: Estimate | None
     """Share recovered by the first output alone (beam; sample at its largest k)."""
     gained: int | None
@@ -96,6 +98,14 @@ class RankFigures(Plain):
     """Items whose first-token rank rose."""
     rose: int | None
     """Items whose first-token rank fell (became better)."""
+    clusters: int
+    """Passages that the items stand in."""
+    dense_first_logprob: float | None
+    """Median log-probability of the gold's first token, nats."""
+    pruned_first_logprob: float | None
+    dense_parting_logprob: float | None
+    """The same of the token at which the gold parts from the greedy answer, over the items where it does."""
+    pruned_parting_logprob: float | None
 
 
 class ForcedFigures(Plain):
@@ -109,7 +119,9 @@ class ForcedFigures(Plain):
     agreement: Estimate
     """Mean share of gold tokens that are the greedy ones."""
     margin_median: float | None
-    """Median of log p(gold) - log p(greedy) where they part, nats."""
+    """Median of log p(gold) - log p(greedy) at the token where they part, nats."""
+    answer_margin_median: float | None
+    """Median of log p(gold) - log p(greedy answer), both whole, nats; over all items where both are finite."""
 
 
 class GradedPoint(Plain):
@@ -178,6 +190,8 @@ class ProbeFigures(Plain):
     """Of these, those on which at least one recovering probe was run."""
     partly: list[str]
     """Probes that were run on part of the items only: their shares are of chosen items."""
+    sampling: str | None
+    """How samples were drawn, in words; None without them, or where an older run does not say."""
     verdicts: VerdictCounts | None
     recovery: list[RecoveryFigures]
     ladder: list[LadderStep]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lm_eval_illusion.pairs.conditions import CONDITIONS
 from lm_eval_illusion.report.asked import Asked
+from lm_eval_illusion.report.halves import SeveralHalf
 from lm_eval_illusion.report.ladder import further_accuracies, graded_points, ladder
 from lm_eval_illusion.report.option_shift import option_shifts
 from lm_eval_illusion.report.probe_measures import ProbeContrast, ProbeFigures
@@ -27,6 +28,7 @@ def probe_figures(asked: Asked) -> ProbeFigures | None:
         failures=None if produced is None else len(failed),
         probed=sum(bool(recoveries(asked.halves[i].probes)) for i in failed),
         partly=[name for name in CONDITIONS if name in there and not asked.asked_of_all(name)],
+        sampling=_sampling(asked),
         verdicts=count_verdicts(asked),
         recovery=recovery_figures(asked),
         ladder=ladder(asked),
@@ -37,6 +39,16 @@ def probe_figures(asked: Asked) -> ProbeFigures | None:
         accuracies=accuracies,
         chances=chances,
     )
+
+
+def _sampling(asked: Asked) -> str | None:
+    """How samples were drawn; several ways where data sets or languages differ in it."""
+    ways = {
+        f"{half.draws} draws at temperature {half.temperature:g}, top-p {half.top_p:g}, seed {half.seed}"
+        for half in asked.having("sample", SeveralHalf).values()
+        if half.temperature is not None and half.top_p is not None
+    }
+    return "; ".join(sorted(ways)) or None
 
 
 def probe_contrast(dense: Asked, pruned: Asked) -> ProbeContrast:

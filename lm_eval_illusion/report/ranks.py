@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
@@ -25,14 +25,15 @@ def forced_figures(asked: Asked) -> ForcedFigures | None:
     if not halves:
         return None
     leaves = [half.leave for half in halves.values()]
-    margins = [half.margin for half in halves.values() if half.leave is not None and half.margin is not None]
+    margins = [half.margin for half in halves.values() if half.leave is not None]
     return ForcedFigures(
         items=len(halves),
         never=leaves.count(None),
         at_first=leaves.count(0),
         later=sum(bool(leave) for leave in leaves),
         agreement=asked.mean({i: float(half.agreement or 0.0) for i, half in halves.items()}, (0.0, 1.0)),
-        margin_median=float(np.median(margins)) if margins else None,
+        margin_median=_median(margins),
+        answer_margin_median=_median([half.answer_margin for half in halves.values()]),
     )
 
 
@@ -61,7 +62,9 @@ def rank_figures(dense: Asked, pruned: Asked) -> list[RankFigures]:
     groups |= {f"turned_{distance}": _turned(dense, pruned, distance) & items for distance in ("near", "far")}
     produced = pruned.produced()
     groups["failures"] = {i for i in items if produced is not None and not produced[i]}
-    return [_figures(name, sorted(chosen), before, after) for name, chosen in groups.items()]
+    return [
+        _figures(name, sorted(chosen), before, after, dense.inside(chosen).count) for name, chosen in groups.items()
+    ]
 
 
 def _turned(dense: Asked, pruned: Asked, distance: str) -> set[int]:
@@ -81,7 +84,7 @@ def _quadrant(halves: Halves, distance: str) -> str | None:
 
 
 def _figures(
-    group: str, items: list[int], before: Mapping[int, RankHalf], after: Mapping[int, RankHalf]
+    group: str, items: list[int], before: Mapping[int, RankHalf], after: Mapping[int, RankHalf], clusters: int
 ) -> RankFigures:
     one, two = _firsts(before, items), _firsts(after, items)
     both = one is not None and two is not None
@@ -100,7 +103,17 @@ def _figures(
         pruned_within=_within(two),
         slid=sum(rank < later for rank, later in pairs) if both else None,
         rose=sum(rank > later for rank, later in pairs) if both else None,
+        clusters=clusters,
+        dense_first_logprob=_median([before[i].first_logprob for i in items if i in before]),
+        pruned_first_logprob=_median([after[i].first_logprob for i in items if i in after]),
+        dense_parting_logprob=_median([before[i].parting_logprob for i in items if i in before]),
+        pruned_parting_logprob=_median([after[i].parting_logprob for i in items if i in after]),
     )
+
+
+def _median(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return float(np.median(known)) if known else None
 
 
 def _firsts(halves: Mapping[int, RankHalf], items: list[int]) -> list[int] | None:

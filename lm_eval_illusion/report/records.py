@@ -16,6 +16,7 @@ from pydantic_core import from_json
 from lm_eval_illusion.errors import IllusionError
 from lm_eval_illusion.pairs.conditions import CONDITIONS
 from lm_eval_illusion.report.halves import RECORD_SCHEMA, Half, parse_half
+from lm_eval_illusion.report.row_facts import completed, options_digest
 from lm_eval_illusion.report.run_facts import RUN_AGAIN, facts_of, generation_of, section
 from lm_eval_illusion.report.runs import Document, HalfRecord, Run, TaskFacts
 from lm_eval_illusion.report.tallies import check_tally
@@ -159,8 +160,10 @@ def _add(
             f"{where}: unknown condition {metric.get('condition')!r} in task {task}, known: {', '.join(CONDITIONS)}; "
             "`pip install --upgrade lm-eval-illusion`"
         )
+    found = record.get("doc")
+    doc = found if isinstance(found, dict) else {}
     try:
-        half = parse_half(metric)
+        half = parse_half(completed(metric, doc))
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(str(part) for part in (metric["condition"], *first["loc"]))
@@ -175,9 +178,7 @@ def _add(
     hashes = [record.get(key) for key in ("doc_hash", "prompt_hash")]
     if not all(isinstance(value, str) and value for value in hashes):
         raise IllusionError(f"{where}: item {half.item_id} has no doc_hash or prompt_hash; {RUN_AGAIN}")
-    seen[half.item_id] = HalfRecord(task, str(hashes[0]), str(hashes[1]), half)
+    seen[half.item_id] = HalfRecord(task, str(hashes[0]), str(hashes[1]), half, options_digest(doc))
     if half.item_id not in documents:
-        doc = record.get("doc")
-        doc = doc if isinstance(doc, dict) else {}
         documents[half.item_id] = Document(str(doc.get("question", "")), str(doc.get("passage", "")))
     return half

@@ -118,6 +118,7 @@ def _figures(asked: Asked, probe: _Probe, produced: Sequence[bool]) -> RecoveryF
         control=math.fsum(control.values()) / len(control) if control else None,
         recovered=asked.share(hits) if probe.whole else asked.mean(hits, (0.0, 1.0)),
         corrected=corrected_recovery(asked, {i: hits[i] for i in control}, control),
+        corrected_hits=math.fsum(hits[i] for i in control) if control else None,
         first=None if first is None else asked.share(first),
         gained=gained,
         lost=lost,

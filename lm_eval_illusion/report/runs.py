@@ -92,6 +92,8 @@ class HalfRecord:
     doc_hash: str
     prompt_hash: str
     half: Half
+    options: str | None = None
+    """SHA-256 of the options that the item's row holds; None where it holds none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -233,7 +233,7 @@ class ReportFile(Plain):
     """Everything the pages show."""
 
     schema_name: Literal["lm-eval-illusion/report"]
-    schema_version: Literal[4]
+    schema_version: Literal[5]
     tool_version: str
     items_sha256: str
     """Of items.jsonl, so that the two files of a stored report are known to belong together."""

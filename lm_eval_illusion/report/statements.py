@@ -20,6 +20,7 @@ __all__ = [
     "SIGNIFICANT",
     "TOO_FEW",
     "brought_back",
+    "corrected_over",
     "corrected_share",
     "few_failures",
     "find_recovery",
@@ -118,12 +119,13 @@ def _slide(distance: str, ranks: Sequence[RankFigures], settings: Settings) -> S
         f"{found.slid} of {found.items} slid and {found.rose} rose (sign test p {probability(p)}); median rank "
         f"{_median(found.dense_first)} → {_median(found.pruned_first)}, {inside} within {FEW_RANKS}"
     )
-    answer, reason = _judge_slide(found.slid, found.rose, p, inside, found.items, settings)
+    answer, reason = _judge_slide(found, p, inside, settings)
     return Statement(key=key, claim=claim, answer=answer, numbers=numbers, reason=reason)
 
 
-def _judge_slide(slid: int, rose: int, p: float, inside: int, items: int, settings: Settings) -> tuple[Answer, str]:
-    lacking = too_few(items, settings)
+def _judge_slide(figures: RankFigures, p: float, inside: int, settings: Settings) -> tuple[Answer, str]:
+    slid, rose, items = figures.slid or 0, figures.rose or 0, figures.items
+    lacking = too_few(items, settings, figures.clusters)
     if lacking:
         return "undecided", lacking
     if p >= SIGNIFICANT:
@@ -161,9 +163,18 @@ def find_recovery(probes: ProbeFigures | None, *names: str) -> RecoveryFigures |
 
 
 def brought_back(figures: RecoveryFigures, settings: Settings) -> str:
-    """`beam8 11 of 42 failures, corrected +0.21 [+0.09, +0.33]`."""
-    corrected = corrected_share(figures, settings)
-    return f"{figures.probe} {figures.hits:g} of {figures.items} failures, corrected {corrected}"
+    """`beam8 11 of 42 failures, corrected +0.21 [+0.09, +0.33] (9 of 30 with a wrong option in the prompt)`."""
+    corrected, over = corrected_share(figures, settings), corrected_over(figures)
+    told = f" ({over} with a wrong option in the prompt)" if over else ""
+    return f"{figures.probe} {figures.hits:g} of {figures.items} failures, corrected {corrected}{told}"
+
+
+def corrected_over(figures: RecoveryFigures) -> str:
+    """`9 of 30`: hits and failures that the corrected share is over; nothing where it is over all of them."""
+    found, hits = figures.corrected, figures.corrected_hits
+    if found is None or hits is None or found.items == figures.items:
+        return ""
+    return f"{hits:g} of {found.items}" if hits == int(hits) else f"{hits:.1f} of {found.items}"
 
 
 def corrected_share(figures: RecoveryFigures, settings: Settings) -> str:

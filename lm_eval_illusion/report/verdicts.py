@@ -14,7 +14,8 @@ from lm_eval_illusion.report.probe_measures import VERDICTS, VerdictCounts
 __all__ = ["CONTROL_LIMIT", "count_moves", "count_verdicts", "form_failures", "item_verdict", "recoveries", "verdict"]
 
 CONTROL_LIMIT = 0.5
-"""A probe whose answer hits this share of the item's own wrong targets, or more, recovers nothing."""
+"""A probe whose answer hits this share of the item's own wrong targets (all of them, in the prompt or not), or more,
+recovers nothing."""
 
 
 def verdict(produced: bool, recovered: Sequence[bool], recognised: bool) -> str:
@@ -43,8 +44,8 @@ def recoveries(probes: Mapping[str, Half]) -> dict[str, bool]:
     found = {}
     for name, half in probes.items():
         if CONDITIONS[name].recovers and half.valid and isinstance(half, GenerationHalf | SeveralHalf):
-            assert half.control is not None
-            found[name] = bool(half.right[MATCHERS[0]]) and half.control < CONTROL_LIMIT
+            assert half.chance is not None
+            found[name] = bool(half.right[MATCHERS[0]]) and half.chance < CONTROL_LIMIT
     return dict(sorted(found.items(), key=lambda pair: list(CONDITIONS).index(pair[0])))
 
 

@@ -94,6 +94,22 @@ def test_rounds_are_asked_where_the_answer_they_show_is_known(runs):
     assert feed.narrow(both, asked) == [asked[2]]
 
 
+def test_what_is_left_out_is_logged(runs, caplog):
+    told = feed.gather(Feeding(failures=(runs[0],)))
+    feed.narrow(told, [task("tydiqa:beam4:sw"), task("tydiqa:beam4:te")])
+    assert "left out, since the runs that are fed hold no item for them: tydiqa_beam4_te" in caplog.text
+    caplog.clear()
+    feed.narrow(told, [task("tydiqa:beam4:sw")])
+    assert caplog.text == ""
+
+
+def test_a_round_about_answers_that_nobody_gave_is_refused(tmp_path):
+    told = feed.gather(Feeding(answers=write_run(tmp_path / "a", record("tydiqa/sw/1", "gen", "Paris", right=True))))
+    with pytest.raises(IllusionError, match=r"--tasks tydiqa_revise1_mc_sw: it shows the mc answers again, and") as why:
+        feed.narrow(told, [task("tydiqa:revise1_gen:sw"), task("tydiqa:revise1_mc:sw")])
+    assert "holds those of gen alone; ask the mc tasks first, or leave revise1_mc out" in str(why.value)
+
+
 def test_runs_that_hold_nothing_to_feed_are_named(runs, tmp_path):
     good = write_run(tmp_path / "good", record("x/en/1", "gen", "Paris", right=True))
     with pytest.raises(IllusionError, match=r"--probe-failures .*good: every valid open answer there is right"):

@@ -65,8 +65,10 @@ def test_of_the_distractors_those_count_that_the_model_reads():
     prompt = "Passage: Paris is not Oslo.\nQuestion: Where?\nAnswer:"
     record = process_shown(row("shown", prompt=prompt), said("Oslo"))["illusion"]
     assert (record["control_targets"], record["control_hits"], record["control"]) == (["Oslo"], [True], 1.0)
+    assert record["item_control"] == pytest.approx(1 / 3)  # Oslo of Rome, New York and Oslo
     record = process_oneshot(row("oneshot", prompt=prompt), said("Oslo"))["illusion"]
     assert (record["control_targets"], record["control"]) == (["Oslo", "Bonn", "Rome"], pytest.approx(1 / 3))
+    assert record["item_control"] == pytest.approx(1 / 4)  # of Rome, New York, Oslo and the demonstration's Bonn
     assert record["control_in_prompt"] is True
 
 

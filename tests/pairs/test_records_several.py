@@ -84,6 +84,8 @@ def test_a_copier_of_the_passage_is_held_against_what_stands_in_it():
     record = process_sample(row("sample", prompt=prompt), several("Oslo", "Paris", "Oslo", "Paris"))["illusion"]
     assert (record["control_targets"], record["control_in_prompt"], record["control"]) == (["Oslo"], True, 1.0)
     assert record["control_pass_at"] == record["pass_at"]
+    assert record["item_control"] == pytest.approx(1 / 3)  # Oslo of Rome, New York and Oslo
+    assert (record["temperature"], record["top_p"], record["seed"]) == (0.8, 0.95, 0)
 
 
 @pytest.mark.parametrize("process", [process_beam, process_sample])

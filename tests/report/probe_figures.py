@@ -35,6 +35,7 @@ def recovery(probe, corrected, hits=10, items=40, **fields):
             "control": 0.05,
             "recovered": recovered,
             "corrected": corrected,
+            "corrected_hits": None if corrected is None else hits,
             "first": None,
             "gained": hits,
             "lost": 1,
@@ -59,6 +60,11 @@ def ranks(group="turned_near", items=40, slid=30, rose=2, within=0.9, **fields):
             "pruned_within": {"1": 0.1, "4": 0.6, "10": within, "100": 1},
             "slid": slid,
             "rose": rose,
+            "clusters": items,
+            "dense_first_logprob": -0.4,
+            "pruned_first_logprob": -2.75,
+            "dense_parting_logprob": -1.5,
+            "pruned_parting_logprob": None,
             **fields,
         }
     )
@@ -93,6 +99,7 @@ def probes(**fields):
             "failures": 42,
             "probed": 42,
             "partly": [],
+            "sampling": "8 draws at temperature 0.8, top-p 0.95, seed 0",
             "verdicts": verdicts(unprobed=2),
             "recovery": [
                 recovery("beam4", mean(0.15, 0.02, 0.28), 8),
@@ -109,7 +116,13 @@ def probes(**fields):
                 LadderStep(name="mc", share=mean(0.7, 0.5, 0.8)),
             ],
             "forced": ForcedFigures(
-                items=40, never=6, at_first=25, later=9, agreement=mean(0.5, 0.4, 0.6), margin_median=-2.5
+                items=40,
+                never=6,
+                at_first=25,
+                later=9,
+                agreement=mean(0.5, 0.4, 0.6),
+                margin_median=-2.5,
+                answer_margin_median=-4.25,
             ),
             "span_rank": SpanFigures(items=40, median_rank=3.5, first=mean(0.25, 0.15, 0.4), median_above=0.07),
             "graded": graded(0.6, 0.7, 0.8, 0.99),

@@ -70,6 +70,8 @@ def ranked(*ranks: int, margin: float = -1.0) -> Record:
         "leave": leave,
         "margin": None if leave is None else margin,
         "agreement": sum(rank == 1 for rank in ranks) / len(ranks),
+        "gold_logprob": -float(sum(ranks)),
+        "greedy_logprob": -0.5,
         "gold_tokens": len(ranks),
     }
 

@@ -47,12 +47,26 @@ def shipped(condition: str, language: str, fed: Path | None = None) -> tuple[dic
     return tuple(dict(row) for row in keep_sampled(table[SPLIT]))
 
 
-def write_fed(path: Path, languages: Iterable[str], answers: Mapping[str, str]) -> Path:
-    """Write the same earlier answers to every question, by condition."""
-    ids = [row["item_id"] for language in languages for row in shipped("gen", language)]
-    fed = {"schema": 1, "from": [], "items": None, "answers": {key: dict(answers) for key in ids}}
-    path.write_text(json.dumps(fed), encoding="utf-8")
+def write_fed(path: Path, languages: Iterable[str], stub: Mapping[str, Stub]) -> Path:
+    """Write what a stub answers to every question, in both formats and both rounds: see `harness.feed`."""
+    answers = {
+        row["item_id"]: {
+            "gen": str(stub["gen"](row)[0]),
+            "mc": _picked(row, stub["mc"]),
+            "revise1_gen": str(stub["revise1_gen"](row)[0]),
+            "revise1_mc": _picked(row, stub["revise1_mc"]),
+        }
+        for language in languages
+        for row in shipped("mc", language)
+    }
+    path.write_text(json.dumps({"schema": 1, "from": [], "items": None, "answers": answers}), encoding="utf-8")
     return path
+
+
+def _picked(row: Doc, stub: Stub) -> str:
+    scores = [pair[0] for pair in stub(row)]
+    text: str = row["choices_near"][scores.index(max(scores))]
+    return text
 
 
 def drawn(doc: Doc, salt: object, n: int) -> int:

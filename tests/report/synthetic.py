@@ -79,7 +79,11 @@ def metric(question: Question, condition: str) -> dict[str, Any]:
         "fits": question.fits,
     }
     if condition in question.probes:
-        return {**common, **question.probes[condition]}
+        source = CONDITIONS[condition].answers_from
+        told = question.probes[condition]
+        if source is not None and "earlier" not in told:
+            told = {**told, "earlier": _answer(metric(question, source))}
+        return {**common, **told}
     if condition == "gen":
         right = bool(question.gen)
         flags = {"empty": False, "cut": False, "repeated": False, "unclosed_thought": False, "non_finite": False}
@@ -115,6 +119,13 @@ def metric(question: Question, condition: str) -> dict[str, Any]:
         "parting": question.parting,
         "flags": {"non_finite": False},
     }
+
+
+def _answer(value: dict[str, Any]) -> str:
+    """What was answered, in either format."""
+    if "answer" in value:
+        return str(value["answer"])
+    return str(value["choices"][value["picked"]])
 
 
 def record(question: Question, condition: str, doc_id: int, prompt_prefix: str = "") -> dict[str, Any]:

@@ -15,7 +15,7 @@ from lm_eval_illusion.report.schema import ReportFile
 FEW = DEFAULTS.model_copy(update={"min_items": 2, "min_clusters": 2})
 
 
-def everything(right, earlier="Rome"):
+def everything(right):
     """A record under every further condition."""
     far = {"chars": right, "sum": right}
     seven = ("Paris", "Rome", "Oslo", "Bonn", "Lima", "Cairo", "Quito")
@@ -34,23 +34,23 @@ def everything(right, earlier="Rome"):
         "question_only": picks(right, seven, right_far=far),
         "rank": ranked(1 if right else 3, 1),
         "rank_spans": spans(2, 9),
-        "revise1_mc": picks(right, earlier=earlier),
-        "revise1_gen": writes(right, earlier=earlier),
-        "revise2_mc": picks(right, earlier=earlier),
-        "revise2_gen": writes(right, earlier=earlier),
+        "revise1_mc": picks(right),
+        "revise1_gen": writes(right),
+        "revise2_mc": picks(right),
+        "revise2_gen": writes(right),
     }
 
 
-def probed(bits, rights, language="en", **options):
+def probed(bits, rights, language="en"):
     questions = pattern(bits, language=language)
     for question, right in zip(questions, rights, strict=True):
-        question.probes = everything(right == "1", **options)
+        question.probes = everything(right == "1")
     return questions
 
 
 @pytest.fixture
 def runs(tmp_path):
-    dense = [*probed("bbbn", "1111", earlier="Paris"), *probed("bb", "11", "sw")]
+    dense = [*probed("bbbn", "1111"), *probed("bb", "11", "sw")]
     pruned = [*probed("brnn", "1100"), *probed("rn", "01", "sw")]
     return [write_run(tmp_path / "dense", dense), write_run(tmp_path / "wanda", pruned, pruning=receipt())]
 
@@ -134,6 +134,7 @@ def test_items_hold_state_and_verdict(runs, tmp_path):
         "right": True,
         "right_first": False,
         "control": 0.0,
+        "item_control": 0.0,
         "answers": ["Rome", "Paris"],
     }
     assert (turned["probes"]["sample"]["hits"], turned["probes"]["sample"]["draws"]) == (1, 8)
@@ -151,6 +152,10 @@ def test_items_hold_state_and_verdict(runs, tmp_path):
         "parting": 3,
         "margin": -1.0,
         "agreement": 0.5,
+        "first_logprob": -3.0,
+        "parting_logprob": -3.0,
+        "gold_logprob": -4.0,
+        "answer_margin": -3.5,
     }
     assert lost["probes"]["rank_spans"]["gold_rank"] == 2
     assert items["tydiqa/en/0000"]["dense"]["verdict"] == "produced"
@@ -227,6 +232,38 @@ def test_a_probe_with_another_prompt_is_refused(runs):
 def test_a_probe_that_should_read_the_pairs_prompt_and_does_not_is_refused(runs):
     edit(runs[1], "tydiqa_beam4_en", lambda record: record.__setitem__("prompt_hash", "0" * 64))
     with pytest.raises(IllusionError, match=r"saw different prompts in tydiqa_beam4_en and tydiqa_beam8_en"):
+        build_report(runs)
+
+
+def test_options_of_another_seed_are_refused(runs):
+    offered = {"choices_near": ["Paris", "Rome"], "gold_near": 0}
+    edit(runs[1], "tydiqa_mc_en", lambda record: record["doc"].update(offered))
+    assert build_report(runs).file.comparisons[0].rows[0].joined == 6  # only one condition holds options
+    edit(runs[1], "tydiqa_shown_en", lambda record: record["doc"].update(offered))
+    assert build_report(runs).file.comparisons[0].rows[0].joined == 6
+    edit(runs[1], "tydiqa_beam4_en", lambda record: record["doc"].update(offered, gold_near=1))
+    with pytest.raises(
+        IllusionError, match=r"item tydiqa/en/0000 has other options, or another order of them, in"
+    ) as why:
+        build_report(runs)
+    assert "with one illusion_seed" in str(why.value)
+
+
+@pytest.mark.parametrize("condition", ["revise1_gen", "revise1_mc", "revise2_gen", "revise2_mc"])
+def test_a_round_that_was_shown_another_run_s_answers_is_refused(runs, condition):
+    edit(runs[1], f"tydiqa_{condition}_en", lambda record: record["illusion"].update(earlier="Berlin"))
+    said = rf"under {condition} item tydiqa/en/0000 was shown the answer 'Berlin', but"
+    with pytest.raises(IllusionError, match=said):
+        build_report(runs)
+
+
+@pytest.mark.parametrize("format_", ["gen", "mc"])
+def test_a_round_about_an_answer_that_is_not_valid_is_refused(runs, format_):
+    broken = {"valid": False, "invalid_reason": "non_finite"}
+    edit(runs[1], f"tydiqa_revise1_{format_}_en", lambda record: record["illusion"].update(broken))
+    with pytest.raises(
+        IllusionError, match=rf"its revise1_{format_} answer here is nothing valid; expected the answers"
+    ):
         build_report(runs)
 
 

@@ -6,7 +6,8 @@ import pytest
 from synthetic import STAMP, Question, pattern, receipt, write_run
 
 from lm_eval_illusion.errors import IllusionError
-from lm_eval_illusion.report.comparability import check_comparable, check_halves
+from lm_eval_illusion.report.coherence import check_coherent
+from lm_eval_illusion.report.comparability import check_comparable
 from lm_eval_illusion.report.records import find_results, read_run
 
 
@@ -191,7 +192,7 @@ def test_halves_with_different_prompts(tmp_path):
     with pytest.raises(
         IllusionError, match=r"item tydiqa/en/0000 saw different prompts in tydiqa_gen_en and tydiqa_mc_en"
     ):
-        check_halves(read_run(run))
+        check_coherent(read_run(run))
 
 
 DIFFERENT = [

@@ -73,7 +73,7 @@ def test_forms_of_wrong_answers_stand_apart(probed):
 def test_recovery_rows(probed):
     rows = [row[2:] for row in table(probed, "Recovery of wrong open answers").rows if row[1] == "wanda 0.5"]
     assert rows[1] == [
-        "beam8", "40", "11", "0.28 [0.10, 0.40]", "0.05", "+0.21 [+0.09, +0.33]", "0.10 [0.03, 0.20]",
+        "beam8", "40", "11", "0.28 [0.10, 0.40]", "all", "0.05", "+0.21 [+0.09, +0.33]", "0.10 [0.03, 0.20]",
         "11", "1", "0.012",
     ]  # fmt: skip
     assert rows[2][0:3] == ["sample pass@2", "40", "6.5"]  # an expectation
@@ -84,7 +84,47 @@ def test_small_and_chosen_samples_are_marked(tmp_path):
     some = probes(partly=["sample"], recovery=[recovery("sample pass@8", mean(0.2, 0.1, 0.3, 12), 3, 12, lost=None)])
     made = table(report_with(tmp_path, pruned_probes=some, dense_probes=None), "Recovery of wrong open answers")
     assert made.rows[0][2:4] == ["sample pass@8 ‡", "12 *"]
-    assert made.note.endswith("‡: run on chosen items only.")
+    assert "‡: asked on chosen items only" in made.said()
+    assert "‡" not in made.said([row for row in made.rows if "‡" not in row[2]])
+
+
+def test_a_share_corrected_over_fewer_failures_says_over_which(tmp_path):
+    some = probes(recovery=[recovery("beam8", mean(0.0, -0.02, 0.03, 30, 30), 24, 46, corrected_hits=15)])
+    report = report_with(tmp_path, pruned_probes=some)
+    made = table(report, "Recovery of wrong open answers")
+    (row,) = (row for row in made.rows if row[:2] == ["overall", "wanda 0.5"])
+    assert row[3:5] + row[6:7] + row[8:9] == ["46", "24", "15 of 30", "0.00 [−0.02, +0.03]"]
+    said = "beam8 24 of 46 failures, corrected 0.00 [−0.02, +0.03] (15 of 30 with a wrong option in the prompt)"
+    assert said in render_markdown(report)
+    brief = " ".join(terminal(report, 200).split())
+    assert "beam8 15 of 30 0.00 [−0.02, +0.03]" in brief
+
+
+CHOSEN = {
+    "From open answer to displayed candidates to likelihood": "shown",
+    "Against one option, by its distance": "mc_graded",
+    "Self-correction": "revise1_gen",
+    "Further conditions": "mc_letters",
+    "Rank of the gold's first token, dense against pruned": "rank",
+    "Where the model leaves the gold": "rank",
+    "The gold among all spans of its passage with as many words": "rank_spans",
+}
+
+
+@pytest.mark.parametrize(("title", "condition"), CHOSEN.items())
+def test_every_table_marks_what_was_asked_on_chosen_items(tmp_path, title, condition):
+    plain = report_with(tmp_path / "a", pruned_probes=probes())
+    chosen = report_with(tmp_path / "b", pruned_probes=probes(partly=[condition]))
+    why = "‡: asked on chosen items only"
+    assert why not in table(plain, title).said()
+    made = table(chosen, title)
+    assert why in made.said()
+    assert any(cell.endswith(" ‡") for row in made.rows for cell in row)
+    assert not any("‡" in cell for row in made.rows for cell in row if row[1] == "dense")
+
+
+def test_how_samples_were_drawn_is_said(probed):
+    assert "Samples: 8 draws at temperature 0.8, top-p 0.95, seed 0." in render_markdown(probed)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +139,7 @@ def test_too_few_failures_have_a_share_and_no_interval(tmp_path, corrected, item
     some = probes(recovery=[recovery("beam8", corrected, 1, items)])
     report = report_with(tmp_path, pruned_probes=some)
     made = table(report, "Recovery of wrong open answers")
-    assert [row[7] for row in made.rows if row[1] == "wanda 0.5"] == ["−0.20 [too few]"] * 3
+    assert [row[8] for row in made.rows if row[1] == "wanda 0.5"] == ["−0.20 [too few]"] * 3
     why = "[too few]: below 30 failures or 8 passages no verdict is given, and no interval."
     assert why in made.said()
     assert why not in made.said([row for row in made.rows if row[1] == "dense"])
@@ -131,14 +171,14 @@ def test_rank_tables(tmp_path):
     first = table(report, "Rank of the gold's first token, dense against pruned").rows
     assert first[0][1:] == [
         "turned rec.-only, near", "40", "1 / 1 / 1 / 1.5 / 2", "1 / 2 / 3.5 / 6 / 12",
-        "0.70 / 1.00 / 1.00 / 1.00", "0.10 / 0.60 / 0.90 / 1.00", "30", "2",
+        "0.70 / 1.00 / 1.00 / 1.00", "0.10 / 0.60 / 0.90 / 1.00", "−0.40", "−2.75", "30", "2",
     ]  # fmt: skip
     assert first[1][1:4] == ["failures of the pruned model", "40", "–"]
     assert first[1][-2:] == ["–", "–"]
     parting = table(report, "Rank of the gold's token where it parts from the greedy answer").rows
-    assert parting[0][2:] == ["7", "2 / 2 / 3 / 4 / 5", "0", "–"]
+    assert parting[0][2:] == ["7", "2 / 2 / 3 / 4 / 5", "−1.50", "0", "–", "–"]
     forced = table(report, "Where the model leaves the gold").rows
-    assert forced[1][1:] == ["wanda 0.5", "40", "6", "25", "9", "0.50 [0.40, 0.60]", "−2.50"]
+    assert forced[1][1:] == ["wanda 0.5", "40", "6", "25", "9", "0.50 [0.40, 0.60]", "−2.50", "−4.25"]
     spans = table(report, "The gold among all spans of its passage with as many words").rows
     assert spans[1][2:] == ["40", "3.5", "0.25 [0.15, 0.40]", "7 %"]
 
@@ -192,7 +232,7 @@ def test_the_terminal_gives_a_short_summary(probed):
         for words in ("Self-correction", "Against one option", "Where the model leaves"):
             assert words not in text
     line = next(line for line in terminal(probed).splitlines() if line.strip().startswith("beam8"))
-    assert line.split() == ["beam8", "40", "+0.21", "[+0.09,", "+0.33]", "40", "+0.21", "[+0.09,", "+0.33]"]
+    assert line.split() == ["beam8", *["11", "of", "40", "+0.21", "[+0.09,", "+0.33]"] * 2]
     assert "sample pass@8" in terminal(probed)
     assert "sample pass@2" not in terminal(probed)
     assert "The paper's statements: yes: recognition without an answer" in " ".join(terminal(probed).split())

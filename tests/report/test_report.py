@@ -59,7 +59,7 @@ def test_report_json_follows_the_shipped_schema(runs, tmp_path):
     again = ReportFile.model_validate_json(text)
     assert again == build_report(runs).file
     assert json.loads(SCHEMA.read_text()) == ReportFile.model_json_schema(), "write it again: see docs/report.md"
-    assert json.loads(text)["schema_version"] == 4
+    assert json.loads(text)["schema_version"] == 5
     broken = json.loads(text)
     broken["surprise"] = 1
     with pytest.raises(ValueError, match="surprise"):

@@ -254,11 +254,10 @@ def everything(tmp_path_factory):
         choices_only=picking("choices_only", lambda doc, gold, n: gold),
         mc_graded=picking("mc_graded", lambda doc, gold, n: doc["distances_graded"].index("paragraph")),
     )
-    earlier = {"gen": WRONG, "mc": "x", "revise1_gen": "x", "revise1_mc": "x"}
-    fed = write_fed(folder / "fed.json", languages, earlier)
+    fed = [write_fed(folder / f"{number}.json", languages, told) for number, told in enumerate((KNOWS, stub))]
     runs = [
-        write_stub_run(folder / "knows", KNOWS, languages, CONDITIONS, fed=fed),
-        write_stub_run(folder / "pruned", stub, languages, CONDITIONS, fed=fed, pruning=receipt()),
+        write_stub_run(folder / "knows", KNOWS, languages, CONDITIONS, fed=fed[0]),
+        write_stub_run(folder / "pruned", stub, languages, CONDITIONS, fed=fed[1], pruning=receipt()),
     ]
     return build_report(runs).file.comparisons[0].rows[0]
 

@@ -91,6 +91,14 @@ def test_a_hit_at_a_high_control_recovers_nothing(hits, expected):
     assert item_verdict(halves(question)) == expected
 
 
+def test_the_verdict_goes_by_all_of_the_item_s_own_options():
+    """One wrong option stands in the prompt and is hit: the control of the share is 1, that of the item 1/3."""
+    told = writes(True, True, item_control=1 / 3)
+    assert item_verdict(halves(Question(0, near=False, far=False, gen=False, probes={"shown": told}))) == "demoted"
+    told = {**beams(False, True, control=1.0), "item_control": 0.5}
+    assert item_verdict(halves(Question(0, near=False, far=False, gen=False, probes={"beam4": told}))) == "lost"
+
+
 @pytest.mark.parametrize(
     ("near", "far", "expected"),
     [

@@ -1,9 +1,11 @@
 """What would recover by chance: the item's own distractors, counted as targets under the same matcher.
 
 A model that guesses among the candidates, or copies spans of the passage, hits a distractor as often as the gold. What
-an output hits beyond that is recovery. This holds for distractors that the model reads: nobody copies what is not
-there. Half of the near distractors of TyDi and XQuAD stand in other passages, and counted as targets they make a copier
-of the passage look as if it knew two answers in three.
+an output hits beyond that is recovery. Over many items this holds for distractors that the model reads: nobody copies
+what is not there. Half of the near distractors of TyDi and XQuAD stand in other passages, and counted as targets they
+make a copier of the passage look as if it knew two answers in three.
+
+The verdict on one item asks all of its own distractors, wherever they stand: of one or two, a single hit would decide.
 """
 
 from __future__ import annotations
@@ -34,6 +36,19 @@ def control_targets(doc: Mapping[str, Any]) -> Targets:
     near = [text for number, text in enumerate(doc["choices_near"]) if number != doc["gold_near"]]
     found = [text for text in near if (said := plain(text, language)) and said in read]
     return Targets(list(dict.fromkeys([*(found or near), *(doc.get("demonstration_answers") or ())])), bool(found))
+
+
+def own_targets(doc: Mapping[str, Any]) -> list[str]:
+    """Return every text that could stand in for the gold of a row: near distractors and a demonstration's answers."""
+    near = [text for number, text in enumerate(doc["choices_near"]) if number != doc["gold_near"]]
+    return list(dict.fromkeys([*near, *(doc.get("demonstration_answers") or ())]))
+
+
+def item_control(doc: Mapping[str, Any], answers: Sequence[str]) -> float | None:
+    """Return the share of a row's own wrong targets that any of some answers hits."""
+    targets = own_targets(doc)
+    found = [hits(answer, targets, doc["language"]) for answer in answers]
+    return share([any(hit[i] for hit in found) for i in range(len(targets))])
 
 
 def hits(answer: str, targets: Iterable[str], language: str) -> list[bool]:

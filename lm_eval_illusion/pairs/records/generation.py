@@ -9,7 +9,7 @@ from typing import Any
 from ..answers import Match, match
 from ..reading import Reading, read_answer
 from .common import all_fit, common, told
-from .controls import control_targets, hits, share
+from .controls import control_targets, hits, item_control, share
 
 MATCHERS = ("standard", "exact", "f1", "contained")
 """The ways to be right; the first is G."""
@@ -79,6 +79,7 @@ def _probe_result(doc: Mapping[str, Any], responses: Sequence[Any], **extra: Any
         "control_in_prompt": targets.in_prompt,
         "control_hits": found,
         "control": share(found),
+        "item_control": item_control(doc, [record["answer"]] if record["valid"] else []),
         **extra,
     }
     return result

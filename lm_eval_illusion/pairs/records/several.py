@@ -7,7 +7,7 @@ from math import comb, isfinite
 from typing import Any
 
 from .common import all_fit, common, finite, require_told, told
-from .controls import control_targets, hits, share
+from .controls import control_targets, hits, item_control, share
 from .generation import MATCHERS, judge
 
 PASS_AT = (1, 2, 4, 8)
@@ -66,6 +66,7 @@ def _several(doc: Mapping[str, Any], responses: Sequence[Any], what: str) -> dic
         "control_in_prompt": wanted.in_prompt,
         "control": share([any(output["control_hits"][i] for output in outputs) for i in range(len(targets))]),
         "control_first": share(first["control_hits"]),
+        "item_control": item_control(doc, [output["answer"] for output in outputs] if record["valid"] else []),
         "flags": {"non_finite": non_finite},
     }
 
@@ -99,6 +100,9 @@ def process_sample(doc: Mapping[str, Any], responses: Sequence[Any]) -> dict[str
     by_target = [sum(output["control_hits"][i] for output in outputs) for i in range(len(record["control_targets"]))]
     right = sum(output["right"]["standard"] for output in outputs)
     record |= {
+        "temperature": doc["temperature"],
+        "top_p": doc["top_p"],
+        "seed": doc["sample_seed"],
         "hits": right if outputs else None,
         "draws": n or None,
         "pass_at": {str(k): pass_at_k(n, right, k) for k in ks},

@@ -11,7 +11,17 @@ from lm_eval_illusion.report.numbers import DASH
 from lm_eval_illusion.report.schema import Comparison, Row
 from lm_eval_illusion.report.stats.intervals import MIN_CLUSTERS
 
-__all__ = ["DISTANCES", "Gloss", "Table", "by_scope", "contrast_at", "far_or_near", "models_of", "scope_name"]
+__all__ = [
+    "CHOSEN_MARK",
+    "DISTANCES",
+    "Gloss",
+    "Table",
+    "by_scope",
+    "contrast_at",
+    "far_or_near",
+    "models_of",
+    "scope_name",
+]
 
 DISTANCES: tuple[Distance, ...] = ("near", "far")
 
@@ -63,7 +73,8 @@ class Table:
         columns = set(range(len(self.columns)) if kept is None else kept)
         everywhere = tuple(range(len(self.columns)))
         parts = [self.note] if self.note else []
-        for gloss in (*self.glosses, Gloss(NO_INTERVAL, everywhere, f"[{DASH}]")):
+        always = (Gloss(CHOSEN, everywhere, CHOSEN_MARK), Gloss(NO_INTERVAL, everywhere, f"[{DASH}]"))
+        for gloss in (*self.glosses, *always):
             here = [column for column in gloss.columns if column in columns]
             found = any(gloss.cells in row[column] for row in rows for column in here) if gloss.cells else bool(here)
             if found and not (gloss.once and gloss.text in told):
@@ -71,6 +82,8 @@ class Table:
         return " ".join(parts)
 
 
+CHOSEN_MARK = "‡"
+CHOSEN = f"{CHOSEN_MARK}: asked on chosen items only, such as one model's failures; numbers are of these."
 NO_INTERVAL = (
     f"[{DASH}]: no interval, because the items behind the cell lie in fewer than {MIN_CLUSTERS} passages (in a "
     "mean over languages, those of some language)."

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from lm_eval_illusion.report.measures import Estimate
 from lm_eval_illusion.report.numbers import DASH, decimals, interval, percent, probability
 from lm_eval_illusion.report.probe_measures import ProbeFigures
-from lm_eval_illusion.report.render.grid import Table, by_scope
+from lm_eval_illusion.report.render.grid import CHOSEN_MARK, Table, by_scope
 from lm_eval_illusion.report.schema import Comparison, Row
 
-__all__ = ["DISTANCE_WORDS", "choice_tables", "options_table", "side_by_side"]
+__all__ = ["DISTANCE_WORDS", "choice_tables", "marked", "options_table", "side_by_side"]
 
 DISTANCE_WORDS = {
     "paragraph": "same passage",
@@ -39,8 +39,17 @@ def _sides(row: Row) -> tuple[ProbeFigures | None, ProbeFigures | None]:
     return row.dense_probes, row.pruned_probes
 
 
+def marked(text: str, conditions: Iterable[str], probes: ProbeFigures | None) -> str:
+    """A cell, with a mark where one of the conditions behind it was asked on chosen items only."""
+    chosen = probes is not None and text != DASH and not set(probes.partly).isdisjoint(conditions)
+    return f"{text} {CHOSEN_MARK}" if chosen else text
+
+
 def side_by_side(
-    comparison: Comparison, names: Mapping[str, str], shares_of: Callable[[ProbeFigures], dict[str, Estimate]]
+    comparison: Comparison,
+    names: Mapping[str, str],
+    shares_of: Callable[[ProbeFigures], dict[str, Estimate]],
+    conditions_of: Callable[[str], tuple[str, ...]],
 ) -> list[tuple[Row, list[str]]]:
     """Rows of both models' shares, with their items, for each name that either of them has.
 
@@ -48,6 +57,7 @@ def side_by_side(
         comparison: Two models.
         names: Name -> words for it, in the order of the rows.
         shares_of: The shares of one model by name.
+        conditions_of: The conditions behind a name; where one was asked on chosen items, the items are marked.
     """
     rows = []
     for row in comparison.rows:
@@ -55,12 +65,18 @@ def side_by_side(
         for name, words in names.items():
             found = [side.get(name) for side in sides]
             if any(found):
-                rows.append((row, [words, *map(_items, found), *map(interval, found)]))
+                counts = [marked(_items(n), conditions_of(name), p) for n, p in zip(found, _sides(row), strict=True)]
+                rows.append((row, [words, *counts, *map(interval, found)]))
     return rows
 
 
 def _graded(comparison: Comparison) -> Table:
-    rows = side_by_side(comparison, DISTANCE_WORDS, lambda probes: {p.distance: p.preferred for p in probes.graded})
+    rows = side_by_side(
+        comparison,
+        DISTANCE_WORDS,
+        lambda probes: {p.distance: p.preferred for p in probes.graded},
+        lambda _: ("mc_graded",),
+    )
     note = "Share of items whose gold is likelier, per character, than one option at this distance; a guesser has 0.50."
     columns = ["the option is from", "n dense", "n pruned", "dense", "pruned"]
     title = "Against one option, by its distance"
@@ -73,10 +89,12 @@ def _revisions(comparison: Comparison) -> Table:
         for label, probes in zip((comparison.dense, comparison.pruned), _sides(row), strict=True):
             for f in probes.revisions if probes else []:
                 name = "open" if f.format == "gen" else "choice"
-                counts = [str(count) for count in (f.items, f.right_before, f.mended, f.spoilt, f.kept)]
+                items = marked(str(f.items), [f"revise{f.round}_{f.format}"], probes)
+                counts = [items, *(str(count) for count in (f.right_before, f.mended, f.spoilt, f.kept))]
                 rows.append((row, [label, str(f.round), name, *counts, probability(f.p)]))
     note = (
-        "The model sees its earlier answer and answers again. p: exact McNemar; a dash where failures alone were asked."
+        "The model sees its earlier answer and answers again. p: exact McNemar; a dash where some items were not asked "
+        "(answers that were right, choices that tied)."
     )
     columns = ["model", "round", "answer", "items", "right before", "mended", "spoilt", "kept", "p"]
     return by_scope("Self-correction", columns, rows, note, brief=False)
@@ -107,7 +125,9 @@ def _accuracies(comparison: Comparison) -> Table:
             chances = [probes.chances.get(name) for probes in (pruned, dense) if probes]
             chance = next((value for value in chances if value is not None), None)
             if any(found):
-                cells = [decimals(chance), *map(_items, found), *map(interval, found)]
+                condition = (name.removesuffix("_far"),)
+                counts = [marked(_items(n), condition, p) for n, p in zip(found, (dense, pruned), strict=True)]
+                cells = [decimals(chance), *counts, *map(interval, found)]
                 rows.append((row, [words, *cells]))
     note = "Without the passage, a clean set leaves a model that knows nothing of it at chance."
     columns = ["condition", "chance", "n dense", "n pruned", "dense", "pruned"]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lm_eval_illusion.report.numbers import DASH, decimals, interval, probability
-from lm_eval_illusion.report.probe_measures import VERDICTS, ProbeFigures
+from lm_eval_illusion.report.probe_measures import VERDICTS, ProbeFigures, RecoveryFigures
 from lm_eval_illusion.report.render.grid import Gloss, Table, by_scope
-from lm_eval_illusion.report.render.probe_choices import choice_tables, side_by_side
+from lm_eval_illusion.report.render.probe_choices import choice_tables, marked, side_by_side
 from lm_eval_illusion.report.render.probe_ranks import rank_tables
 from lm_eval_illusion.report.schema import Comparison, Row, Settings
-from lm_eval_illusion.report.statements import TOO_FEW, corrected_share
+from lm_eval_illusion.report.statements import TOO_FEW, corrected_over, corrected_share
 
 __all__ = ["probe_tables"]
 
@@ -75,20 +75,23 @@ def _recovery(comparison: Comparison, settings: Settings) -> Table:
     rows = []
     for row, label, probes in _probed(comparison):
         for figures in probes.recovery:
-            cells = [label, f"{figures.probe} ‡" if figures.probe.split()[0] in probes.partly else figures.probe]
+            cells = [label, marked(figures.probe, figures.probe.split()[:1], probes)]
             cells += [f"{figures.items}{'' if figures.decided else ' *'}", _count(figures.hits)]
-            cells += [interval(figures.recovered), decimals(figures.control), corrected_share(figures, settings)]
+            cells += [interval(figures.recovered), corrected_over(figures) or "all", decimals(figures.control)]
+            cells += [corrected_share(figures, settings)]
             cells += [interval(figures.first), _count(figures.gained), _count(figures.lost), probability(figures.p)]
             rows.append((row, cells))
     note = (
-        "Over the items whose open answer was wrong. Control: the item's own distractors counted as targets. "
-        "Corrected: (recovered − control)/(1 − control). p: exact McNemar on gained and lost."
+        "Over the items whose open answer was wrong. Control and corrected: over those of them whose prompt holds a "
+        "wrong option, since nobody copies what is not there (hits of so many items in the column before). Control: "
+        "these options counted as targets. Corrected: (recovered there − control)/(1 − control). p: exact McNemar on "
+        "gained and lost."
     )
-    if any("‡" in cells[1] for _, cells in rows):
-        note += " ‡: run on chosen items only."
-    columns = ["model", "probe", "failures", "hits", "recovered", "control", "corrected"]
+    drawn = dict.fromkeys(probes.sampling for _, _, probes in _probed(comparison) if probes.sampling)
+    note += f" Samples: {'; '.join(drawn)}." if drawn else ""
+    columns = ["model", "probe", "failures", "hits", "recovered", "with options in prompt", "control", "corrected"]
     columns += ["first output", "gained", "lost", "p"]
-    few = (_few(settings, (7,)),)
+    few = (_few(settings, (8,)),)
     return by_scope("Recovery of wrong open answers", columns, rows, note, brief=False, glosses=few)
 
 
@@ -108,16 +111,23 @@ def _recovery_in_brief(comparison: Comparison, settings: Settings) -> Table:
     last = {probe.partition("@")[0]: probe for probe in named}
     for probe in last.values():
         found = [side.get(probe) for side in sides]
-        cells = [(str(f.items), corrected_share(f, settings)) if f else (DASH, DASH) for f in found]
+        cells = [(_over(f), corrected_share(f, settings)) if f else (DASH, DASH) for f in found]
         rows.append([probe, *cells[0], *cells[1]])
-    columns = ["probe", "failures", "pruned", "failures of dense", "dense"]
+    columns = ["probe", "hits of failures", "pruned", "of dense", "dense"]
     title = "Wrong open answers brought back, corrected for guessing"
     return Table(title, columns, rows, spare=((3,),), pages=False, glosses=(_few(settings, (2, 4)),))
 
 
+def _over(figures: RecoveryFigures) -> str:
+    """Hits and items of the corrected share, which may be over fewer than all failures."""
+    return corrected_over(figures) or f"{_count(figures.hits)} of {figures.items}"
+
+
 def _ladder(comparison: Comparison) -> Table:
-    rows = side_by_side(comparison, RUNGS, lambda probes: {step.name: step.share for step in probes.ladder})
-    note = "Right answers over the items that have every rung of the model's ladder."
+    rows = side_by_side(
+        comparison, RUNGS, lambda probes: {step.name: step.share for step in probes.ladder}, lambda _: tuple(RUNGS)
+    )
+    note = "Right answers over the items that have every rung of the model's ladder: other items where n differs."
     columns = ["rung", "n dense", "n pruned", "dense", "pruned"]
     title = "From open answer to displayed candidates to likelihood"
     return by_scope(title, columns, rows, note, brief=False)

@@ -53,13 +53,13 @@ function told(found) {
   if (found.answers) return make("ol", {}, ...found.answers.map((answer) => make("li", {}, foreign(answer || "(empty)"))));
   if (found.answer !== undefined) return foreign(found.answer || "(empty)");
   if (found.picked !== undefined) return foreign(found.picked);
-  const rest = Object.entries(found).filter(([key]) => !["right", "control", "right_far", "right_first"].includes(key));
+  const rest = Object.entries(found).filter(([key]) => !["right", "control", "item_control", "right_far", "right_first"].includes(key));
   return rest.map(([key, value]) => `${key.replaceAll("_", " ")} ${shown(value)}`).join(", ") || DASH;
 }
 
 function shown(value) {
   if (value && typeof value === "object") return Object.entries(value).map(([k, v]) => `${k} ${shown(v)}`).join(", ");
-  return String(value);
+  return typeof value === "number" && !Number.isInteger(value) ? number(value, 2) : String(value);
 }
 
 function answerRows(item) {
