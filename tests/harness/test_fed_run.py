@@ -11,10 +11,11 @@ from lm_eval_illusion.harness import launch
 from lm_eval_illusion.harness.feed import Feeding
 from lm_eval_illusion.harness.pair import write_pair
 from lm_eval_illusion.harness.sweep.once import found_out_once
+from lm_eval_illusion.pairs.conditions import CONDITIONS
 from tests.harness.fed_runs import record, write_run
 from tests.harness.test_pair import rows, write
 
-PROBED = ("gen", "shown", "oneshot", "mc_letters", "beam4", "sample", "rank")
+PROBED = tuple(name for name, condition in CONDITIONS.items() if condition.answers_from is None and name != "mc")
 METADATA = {"illusion_items_per_language": 3, "illusion_samples": 2}
 
 
@@ -50,10 +51,10 @@ def alike(one, other) -> bool:
 def ask(tiny):
     """Return a function that runs tasks on a tiny model in this process and returns the output folder."""
 
-    def call(tasks, out, feeding=None, metadata=METADATA, **options):
+    def call(tasks, out, feeding=None, metadata=METADATA, size=4, **options):
         words = ["--model", "pruned_hf", "--model_args", f"pretrained={tiny('llama')},method=magnitude,sparsity=0.5"]
         words += ["--tasks", tasks, "--num_fewshot", "1", "--device", "cpu"]
-        words += ["--metadata", json.dumps(metadata), "--batch_size", "4", "--output_path", str(out)]
+        words += ["--metadata", json.dumps(metadata), "--batch_size", str(size), "--output_path", str(out)]
         for key, value in options.items():
             words += [f"--{key}", str(value)]
         return launch.run(words, feeding)
@@ -68,7 +69,7 @@ def ask(tiny):
 
 @pytest.fixture(scope="module")
 def full(ask, tmp_path_factory):
-    """A full run of English questions under several conditions."""
+    """A full run of English questions under every condition but self-correction."""
     return ask(names((*PROBED, "mc"), "en"), tmp_path_factory.mktemp("full") / "run")
 
 
@@ -97,6 +98,15 @@ def test_failures_alone_give_what_the_full_run_gives(ask, full, failures, tmp_pa
         assert config["metadata"]["illusion_items"] == str(tmp_path / "out" / "fed.json")
 
 
+@pytest.mark.parametrize("size", [1, 16])
+def test_batch_size_changes_no_record_of_any_condition(ask, full, tmp_path, size):
+    found, wanted = read(ask(names((*PROBED, "mc"), "en"), tmp_path / "out", size=size)), read(full)
+    assert found.keys() == wanted.keys()
+    assert {condition for condition, _ in found} == {*PROBED, "mc"}
+    for key, told in found.items():
+        assert alike(told, wanted[key]), key
+
+
 def test_rounds_show_the_answers_of_the_run_before(ask, full, failures, tmp_path):
     first = ask(names(("revise1_gen", "revise1_mc"), "en"), tmp_path / "one", Feeding(answers=str(full)))
     told, before = read(first), read(full)
@@ -109,6 +119,11 @@ def test_rounds_show_the_answers_of_the_run_before(ask, full, failures, tmp_path
     fewer = read(ask(names(("revise1_gen", "revise1_mc"), "en"), tmp_path / "few", again))
     assert fewer.keys() == {(c, item) for c in ("revise1_gen", "revise1_mc") for item in failed}
     assert all(alike(row, told[key]) for key, row in fewer.items())
+    for size in (1, 16):
+        out = ask(
+            names(("revise1_gen", "revise1_mc"), "en"), tmp_path / str(size), Feeding(answers=str(full)), size=size
+        )
+        assert all(alike(row, told[key]) for key, row in read(out).items())
     second = read(ask(names(("revise2_gen",), "en"), tmp_path / "two", Feeding(answers=str(first))))
     assert {item: row["earlier"] for (_, item), row in second.items()} == {
         item: row["answer"] for (name, item), row in told.items() if name == "revise1_gen"

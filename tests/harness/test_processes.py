@@ -5,16 +5,20 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-ARGUMENTS = (
-    "--tasks illusion_mini_mc_en,illusion_mini_mc_far_en,illusion_mini_gen_en --limit 5 --num_fewshot 1 --log_samples"
-)
+from lm_eval_illusion.pairs.conditions import CONDITIONS
+from tests.harness.test_fed_run import alike
+
+PAIR = ("mc", "mc_far", "gen")
+PROBED = tuple(name for name, told in CONDITIONS.items() if name not in PAIR and told.answers_from is None)
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--no-python"]
 
 
-def lm_eval(launcher: list[str], folder: str, out: Path) -> str:
+def lm_eval(launcher: list[str], folder: str, out: Path, conditions: Sequence[str] = PAIR, limit: int = 5) -> str:
     words = [
         *launcher,
         "-m",
@@ -24,7 +28,8 @@ def lm_eval(launcher: list[str], folder: str, out: Path) -> str:
         "--model_args",
         f"pretrained={folder},method=magnitude",
     ]
-    words += [*ARGUMENTS.split(), "--device", "cpu", "--output_path", str(out)]
+    words += ["--tasks", ",".join(f"illusion_mini_{name}_en" for name in conditions), "--limit", str(limit)]
+    words += ["--num_fewshot", "1", "--log_samples", "--device", "cpu", "--output_path", str(out)]
     done = subprocess.run(words, capture_output=True, text=True, cwd=os.sep, check=False, timeout=300)
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stderr
@@ -42,8 +47,7 @@ def read(out: Path) -> tuple[dict, dict[str, dict]]:
 
 def test_each_process_scores_its_half_and_the_items_are_the_same(tiny, tmp_path):
     one = lm_eval([sys.executable], tiny("llama"), tmp_path / "one")
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    two = lm_eval([*torchrun, "--no-python", sys.executable], tiny("llama"), tmp_path / "two")
+    two = lm_eval([*TORCHRUN, sys.executable], tiny("llama"), tmp_path / "two")
     seen = {m[0]: int(m[1]) for m in re.findall(r"rank (\d of \d) scores (\d+) requests", one + two)}
     # Five items in two tasks with 8 requests each; rank 0 takes three of them, rank 1 two, padded to three by a clone.
     assert seen == {"0 of 1": 80, "0 of 2": 48, "1 of 2": 48} or seen == {"0 of 1": 80, "0 of 2": 48, "1 of 2": 32}
@@ -61,3 +65,13 @@ def test_each_process_scores_its_half_and_the_items_are_the_same(tiny, tmp_path)
         for scores in ("logprobs", "logprobs_unconditional"):  # rounding follows the shape of a batch
             assert record.pop(scores, None) == pytest.approx(other.pop(scores, None), abs=1e-4)
         assert record == other
+
+
+def test_two_processes_leave_the_records_of_every_probe_as_they_are(tiny, tmp_path):
+    lm_eval([sys.executable], tiny("llama"), tmp_path / "one", PROBED, limit=3)
+    lm_eval([*TORCHRUN, sys.executable], tiny("llama"), tmp_path / "two", PROBED, limit=3)
+    (_, one), (_, two) = read(tmp_path / "one"), read(tmp_path / "two")
+    assert {condition for condition, _ in one} == set(PROBED)
+    assert one.keys() == two.keys()
+    for key, record in one.items():
+        assert alike(record, two[key]), key
