@@ -3,9 +3,10 @@
     python benchmarks/pruning.py --short                          a look, under 4 minutes
     python benchmarks/pruning.py --heldout PATH/heldout.py --llmcompressor .bench-venv/bin/python
 
-Wanda and SparseGPT at sparsity 0.5, the same calibration rows, float32 weights, one thread; every turn is a process of
-its own that loads the model, then prunes it once. The sides take turns, so that a busy machine slows all alike. Ours
-runs with the forward in the model's dtype and in bfloat16, and once in the published order for the masks' sake.
+Wanda and SparseGPT at sparsity 0.5, the same calibration rows, float32 weights, one thread of the processor (for CUDA:
+gpu_pruning.py); every turn is a process of its own that loads the model, then prunes it once. The sides take turns, so
+that a busy machine slows all alike. Ours runs with the forward in the model's dtype and in bfloat16, and once in the
+published order for the masks' sake.
 
 --heldout names a Python file whose `rows(tokenizer)` returns calibration rows (n, length) and a dict of held-out rows;
 without it both are rows of the built-in text, every other one held out. Exit code 1 if the sides do not agree: the
@@ -162,10 +163,10 @@ def growth(job: Any, lengths: Sequence[int], folder: Path) -> list[dict[str, Any
         side = Side("ours", [sys.executable, str(HERE / "pruning_ours.py")])
         side.once(replace(job, rows=str(path)), folder)
         turn = side.turns[0]
-        found.append({"name": f"{job.method}, growth", "rows": count, "cpu": turn.cpu, "peak_mb": turn.peak_mb})
+        found.append({"name": f"{job.method}, growth", "rows": count, **turn.figures()})
         seconds = turn.result["seconds"]["prune"]
         print(f"{job.method}, {count} x {len(rows[0])} tokens: {turn.cpu:.1f} CPU s, {seconds:.1f} s in blocks, "
-              f"peak {turn.peak_mb:,.0f} MiB", flush=True)  # fmt: skip
+              f"{turn.memory()}", flush=True)  # fmt: skip
     return found
 
 

@@ -114,7 +114,7 @@ def against_stock(options: argparse.Namespace, dtype: str, turns: int) -> tuple[
     tried: dict[int, float] = {}
     for size in sizes if len(sizes) > 1 else ():
         side = _worker(options, "stock", batch=size, items=9, dtype=dtype)
-        tried[size] = min(side.once().cpu for _ in range(2))
+        tried[size] = min(side.once().seconds for _ in range(2))
         side.close()
     best = min(tried, key=tried.__getitem__) if tried else sizes[0]
     ours, stock = _worker(options, "ours", dtype=dtype), _worker(options, "stock", dtype=dtype, batch=best)
@@ -125,9 +125,8 @@ def against_stock(options: argparse.Namespace, dtype: str, turns: int) -> tuple[
     stock.close()
     mine, theirs = compared.ours_turns[0].result, compared.rival_turns[0].result
     same, said = agreement(mine["logprobs"], theirs["logprobs"], 4)
-    clock = "wall" if sides.device() == "cuda" else "cpu"  # a device's time is not the processor's
     summary = {
-        **compared.summary(clock),
+        **compared.summary(),
         "agreement": said,
         "agrees": same,
         "stock_batch": best,
@@ -165,7 +164,7 @@ def growth(options: argparse.Namespace) -> list[dict[str, Any]]:
         seconds = {}
         for size in sizes:
             side = _worker(options, "ours", grow=f"{kind}={size}")
-            turns = [side.once().cpu for _ in range(1 if kind == "items" else 2)]
+            turns = [side.once().seconds for _ in range(1 if kind == "items" else 2)]
             seconds[size] = min(turns)
             side.close()
         smallest = min(sizes)

@@ -22,8 +22,9 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from pair import ONE_THREAD, Comparison, Turn, line, peak_mb_of, write_results
+from pair import ONE_THREAD, Comparison, line, write_results
 from sides import checkpoint_of
+from turn import Turn, peak_mb_of
 
 LIMIT = 1.05
 FULL: dict[str, Any] = {

@@ -65,7 +65,7 @@ def test_a_worker_prunes_first_and_judges_then(scripts: ModuleType, side: str, t
 
 
 def _side(scripts: ModuleType, folder: Path, name: str, cpu: float, perplexity: float, zeros: float, bits: int) -> Any:
-    from pair import Turn
+    from turn import Turn
 
     masks = folder / f"{name}.masks"
     masks.write_bytes(bytes([1] * bits + [0] * (200 - bits)))
