@@ -186,9 +186,8 @@ def test_the_full_form_says_that_text_is_missing(
     assert f"{rows} x {length} tokens of the built-in text" in said
     assert ("with --heldout" in said) is not short
     if not short:
-        (tmp_path / "rows.py").write_text(
-            "import torch\nids = torch.ones(32, 512, dtype=int)\ndef rows(tokenizer):\n    return ids, {'a': ids[:2, :8]}\n"
-        )
+        code = "import torch\nids = torch.ones(32, 512, dtype=int)\ndef rows(tokenizer): return ids, {'a': ids[:2, :8]}"
+        (tmp_path / "rows.py").write_text(code)
         assert scripts.pruning.main(["--model", model, "--heldout", str(tmp_path / "rows.py")]) == 0
         assert "with --heldout" not in capsys.readouterr().out
 
