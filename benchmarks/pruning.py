@@ -9,7 +9,7 @@ that a busy machine slows all alike. Ours runs with the forward in the model's d
 published order for the masks' sake.
 
 --heldout names a Python file whose `rows(tokenizer)` returns calibration rows (n, length) and a dict of held-out rows;
-without it both are rows of the built-in text, every other one held out: 6 to calibrate on, too few for the bounds of
+without it both are rows of the built-in text, every other one held out: too few (6 with Gemma) for the bounds of
 time and memory, which are judged on 32 x 512 tokens and more. Exit code 1 if the sides do not agree: the sparsity, the
 masks (published order) or the perplexity of any held-out set; never for time.
 """
