@@ -3,7 +3,8 @@
     python benchmarks/all.py --short                     a check in minutes: prints, and fails where results disagree
     python benchmarks/all.py --write docs/benchmarks.md  hours: also writes the page with machine, versions and date
 
-What a script wrote is kept in --results, so that a long series that was stopped goes on where it was.
+What a script wrote is kept in --results, so that a long series that was stopped goes on where it was: if the command,
+the versions of all packages and the sources are still the same.
 """
 
 from __future__ import annotations
@@ -14,45 +15,62 @@ import os
 import subprocess
 import sys
 import time
-from importlib.metadata import version
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pair
+from made_by import described, made_by, now_here
 
-SCRIPTS: dict[str, tuple[str, ...]] = {
-    "startup": (),
-    "scoring": ("data",),
-    "generation": ("data",),
-    "probes": ("data",),
-    "pruning": ("heldout", "llmcompressor"),
-    "sweep": (),
+
+@dataclass(frozen=True)
+class Script:
+    """One benchmark."""
+
+    takes: tuple[str, ...] = ()
+    """Which of the options of this script it is given, besides --model and --out."""
+    sound: str = "results agree"
+    """What its exit code 0 says."""
+
+
+SCRIPTS = {
+    "startup": Script(sound="the imports keep their limits; there are no results to compare"),
+    "scoring": Script(("data",)),
+    "generation": Script(("data",)),
+    "probes": Script(("data",)),
+    "pruning": Script(("heldout", "llmcompressor")),
+    "sweep": Script(),
 }
-"""Script -> which of the options of this one it is given, besides --model and --out."""
-PACKAGES = ("torch", "transformers", "lm-eval", "accelerate", "datasets", "tokenizers")
 
 
 def command(name: str, options: argparse.Namespace, out: Path) -> list[str]:
     """Return the command line of one script."""
     words = [sys.executable, str(Path(__file__).with_name(f"{name}.py")), "--out", str(out)]
-    for option in ("model", *SCRIPTS[name]):
+    for option in ("model", *SCRIPTS[name].takes):
         if getattr(options, option) is not None:
             words += [f"--{option}", str(getattr(options, option))]
     return words + (["--short"] if options.short else [])
 
 
 def run(name: str, options: argparse.Namespace, folder: Path) -> dict[str, Any]:
-    """Run one script, unless this very command has succeeded here; return its results, text and exit code."""
+    """Run one script, unless this very command has succeeded here with the same packages and sources.
+
+    Returns:
+        Its results, text and exit code, the date, the machine, and what made them.
+    """
     kept = folder / f"{name}.run.json"
     out = folder / f"{name}.json"
     words = command(name, options, out)
     shown = " ".join(["python", *[str(Path(word).name) if word.endswith(".py") else word for word in words[1:]]])
+    takes = SCRIPTS[name].takes
+    heldout = [options.heldout] if "heldout" in takes and options.heldout else []
+    made = made_by(options.llmcompressor if "llmcompressor" in takes else None, [Path(path) for path in heldout])
     if kept.is_file():
         held: dict[str, Any] = json.loads(kept.read_text())
-        if held["command"] == shown and held["code"] == 0:
-            print(f"{name}: kept from {kept}")
+        if held["command"] == shown and held["code"] == 0 and held.get("made_by") == made:
+            print(f"{name}: kept from {kept}, of {held['date']}")
             return held
-        kept.unlink()  # made with other options, or results disagreed
+        kept.unlink()  # made with other options, versions or sources, or results disagreed
     out.unlink(missing_ok=True)
     print(f"== {shown}", flush=True)
     start, lines = time.monotonic(), []
@@ -64,7 +82,7 @@ def run(name: str, options: argparse.Namespace, folder: Path) -> dict[str, Any]:
         lines.append(line)
     code = process.wait()
     print(f"-- {name}: exit code {code} after {time.monotonic() - start:.0f} s", flush=True)
-    found = {"command": shown, "text": "".join(lines), "code": code}
+    found = {"command": shown, "text": "".join(lines), "code": code, "made_by": made, **now_here()}
     if out.is_file():
         found |= json.loads(out.read_text())
         scratch = kept.with_suffix(".tmp")
@@ -75,19 +93,19 @@ def run(name: str, options: argparse.Namespace, folder: Path) -> dict[str, Any]:
 
 def page(runs: dict[str, dict[str, Any]], model: str | None, *, short: bool) -> str:
     """Return docs/benchmarks.md."""
-    here = pair.machine()
-    packages = ", ".join(f"{name} {version(name)}" for name in PACKAGES)
     parts = [
         "# Benchmarks\n",
         f"Written by `benchmarks/all.py` ({'the short form' if short else 'the full form'}), never by hand. Ours and "
-        "the rival take turns, each in a process of its own, on one thread; figures are ratios of processor seconds, "
-        f"median over the turns with the range. Model: {model or 'that of `make demo`, Gemma 3 270M'}.\n",
-        f"{time.strftime('%Y-%m-%d')}, {here.get('cpu') or 'unknown processor'}, {here['cpus']} cores, "
-        f"{here['platform']}, Python {here['python']}; {packages}.\n",
+        "the rival take turns, each in a process of its own, on one thread; figures are ratios of processor seconds "
+        "(on CUDA of seconds by the clock), median over the turns with the range. Model: "
+        f"{model or 'that of `make demo`, Gemma 3 270M'}.\n",
     ]
     for name, found in runs.items():
-        verdict = "results agree" if found["code"] == 0 else f"exit code {found['code']}"
-        parts.append(f"## {name}\n\n`{found['command']}`: {verdict}\n\n```\n{found['text'].rstrip()}\n```\n")
+        verdict = SCRIPTS[name].sound if found["code"] == 0 else f"exit code {found['code']}"
+        parts.append(
+            f"## {name}\n\n{described(found)}\n\n`{found['command']}`: {verdict}\n\n"
+            f"```\n{found['text'].rstrip()}\n```\n"
+        )
     return "\n".join(parts)
 
 

@@ -5,6 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 TOKENS = (150, 400)
+"""Least and most tokens of a prompt."""
+OPTION_TOKENS = {"options": 4, "long-options": 8}
+"""What grows -> the tokens that each of its options has, exactly."""
+WORDS = """amber apple arrow bell bird boat book bread brick bridge cable candle castle cloud coin corn crown desk door
+drum eagle fence field flame forest garden glass gold grass hammer harbor house iron island lake lamp leaf lemon market
+milk"""
+"""What options of a given length are made of; each begins with another one."""
 SOURCES = {"tydiqa": ("en", "fi", "ru", "ar", "sw"), "xquad": ("en", "de", "zh", "hi")}
 Asked = list[tuple[str, list[str]]]
 """Prompts with their options."""
@@ -48,12 +55,39 @@ def instances(asked: Asked) -> list[Any]:
     return made
 
 
+def token_count(tokenizer: Any, prompt: str, option: str) -> int:
+    """Return the tokens of an option after its prompt, as the harness cuts them."""
+    return len(tokenizer(f"{prompt} {option}")["input_ids"]) - len(tokenizer(prompt)["input_ids"])
+
+
+def of_length(tokenizer: Any, prompt: str, count: int, tokens: int) -> list[str]:
+    """Return options that have exactly so many tokens after a prompt, each from another first word on.
+
+    Raises:
+        SystemExit: If this tokenizer gives fewer than asked.
+    """
+    found: list[str] = []
+    nouns = WORDS.split()
+    for start in range(len(nouns)):
+        words = [nouns[(start + step) % len(nouns)] for step in range(tokens)]
+        whole = " ".join(words)
+        parts = [" ".join(words[:end]) for end in range(tokens, 0, -1)]
+        parts += [whole[:end] for end in range(len(whole), 0, -1) if whole[end - 1] != " "]
+        fitting = (part for part in parts if part not in found and token_count(tokenizer, prompt, part) == tokens)
+        found += [option for option in [next(fitting, None)] if option is not None]
+        if len(found) == count:
+            return found
+    raise SystemExit(
+        f"this tokenizer makes {len(found)} options of exactly {tokens} tokens from the words of {__file__}: expected "
+        f"{count}; add words there"
+    )
+
+
 def grown(tokenizer: Any, data: str | None, kind: str, size: int) -> Asked:
-    """Return requests that grow in one way: options (of at most four tokens), passage tokens, or items."""
+    """Return requests that grow in one way: options (short or long, of OPTION_TOKENS), passage tokens, or items."""
     base = questions(tokenizer, data, size if kind == "items" else 8)
-    words = [f"{chr(97 + n)}{n}" for n in range(26)]
-    if kind == "options":
-        return [(prompt, words[:size]) for prompt, _ in base]
+    if kind in OPTION_TOKENS:
+        return [(prompt, of_length(tokenizer, prompt, size, OPTION_TOKENS[kind])) for prompt, _ in base]
     if kind == "passage":
         cut = []
         for prompt, options in base:

@@ -19,6 +19,7 @@ from typing import Any
 
 import pair
 import sides
+from turn import CLOCKS
 
 NEW_TOKENS = 24
 UNTIL = ["\n"]
@@ -102,8 +103,8 @@ def growth(options: argparse.Namespace) -> list[dict[str, Any]]:
         ours = side_of(options, "ours", items=items)
         turn = ours.once()
         ours.close()
-        found.append({"name": f"growth, {items} items", "cpu": turn.cpu, "peak_mb": turn.peak_mb})
-        print(f"{items} items: {turn.cpu / items:.3f} CPU seconds each, peak {turn.peak_mb:,.0f} MiB", flush=True)
+        found.append({"name": f"growth, {items} items", **turn.figures()})
+        print(f"{items} items: {turn.seconds / items:.3f} {CLOCKS[turn.clock]} each, {turn.memory()}", flush=True)
     return found
 
 

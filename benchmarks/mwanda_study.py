@@ -137,6 +137,24 @@ def report_calibrations(rows: Sequence[Row]) -> str:
     return "\n".join(lines)
 
 
+def mwanda_options(args: argparse.Namespace) -> dict[str, Any]:
+    """Returns --options as read; refuses what mwanda does not know, and options that would go to no mwanda."""
+    from prune_hooks import PruneError, PruneSpec
+    from prune_hooks.foresight import check_spec
+
+    if args.options and (args.study != "calibrate" or "mwanda" not in args.methods):
+        raise SystemExit(
+            f"--options {args.options}: these are mwanda's in `calibrate`, which {args.study} of "
+            f"{', '.join(args.methods)} does not ask: leave it out, or add mwanda to --methods"
+        )
+    try:
+        spec = PruneSpec(method="mwanda", method_options=args.options)
+        check_spec(spec)
+    except PruneError as error:
+        raise SystemExit(f"--options {args.options}: {error}") from error
+    return dict(spec.method_options)
+
+
 def write_sweeps(args: argparse.Namespace) -> str:
     """Writes one SWEEP.yaml for each calibration; returns the commands that run them."""
     import yaml
@@ -158,6 +176,8 @@ def write_sweeps(args: argparse.Namespace) -> str:
             "calibration_length": args.length,
             "model_args": {"dtype": args.dtype},
         }
+        if args.options:
+            sweep["method_options"] = {"mwanda": mwanda_options(args)}
         path = args.sweeps / f"{name}.yaml"
         path.write_text(yaml.safe_dump(sweep, sort_keys=False), encoding="utf-8")
         data = f" --data {args.harness_data}" if args.harness_data else ""
@@ -204,6 +224,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.cell is not None:
         print(json.dumps(measure(args, args.cell)))
         return 0
+    mwanda_options(args)
     texts, _ = halves(args.data)
     missing = [code for code in (*args.targets, "en") if code not in texts]
     if args.study == "calibrate" and missing:

@@ -1,8 +1,9 @@
 """Times two programs in alternation, each in a process of its own, and says how many times sooner ours is done.
 
 A worker prepares (loads a model, reads rows), then runs once for every line it is sent and answers with what it used.
-The two sides take turns, so that a busy machine slows both alike; the result is a ratio, never a time. A worker may
-run in another environment: this module needs the standard library alone.
+The two sides take turns, so that a busy machine slows both alike; the result is a ratio, never a time. It is one of
+processor seconds, or, for work on a CUDA device, of seconds by the clock (`turn.py`). A worker may run in another
+environment: this module needs the standard library alone.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ import contextlib
 import json
 import os
 import platform
-import resource
 import statistics
 import subprocess
 import sys
@@ -20,6 +20,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from turn import Turn, cuda_in_use, measured, resident_mb
 
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
 
@@ -33,60 +35,9 @@ def serve(prepare: Callable[[], Callable[[], dict[str, Any]]]) -> None:
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # whatever libraries print must not pass for an answer
     run = prepare()
-    print(json.dumps({"ready": True, "loaded_mb": _resident_mb()}), file=answers, flush=True)
+    print(json.dumps({"ready": True, "loaded_mb": resident_mb()}), file=answers, flush=True)
     for _ in sys.stdin:
-        _forget_peak()
-        wall, used = time.perf_counter(), _cpu_seconds()
-        result = run()
-        turn = {"wall": time.perf_counter() - wall, "cpu": _cpu_seconds() - used, "peak_mb": _peak_mb()}
-        print(json.dumps({**turn, "result": result}), file=answers, flush=True)
-
-
-def _cpu_seconds() -> float:
-    """Return CPU seconds of this process and of the children it has waited for."""
-    times = os.times()
-    return times.user + times.system + times.children_user + times.children_system
-
-
-def _status(key: str) -> float | None:
-    with contextlib.suppress(OSError):
-        for line in Path("/proc/self/status").read_text().splitlines():
-            if line.startswith(key + ":"):
-                return int(line.split()[1]) / 1024
-    return None
-
-
-def _resident_mb() -> float:
-    return _status("VmRSS") or _peak_mb()
-
-
-def _forget_peak() -> None:
-    """Start the peak anew (Linux); elsewhere it stays that of the whole process, the loading included."""
-    with contextlib.suppress(OSError):
-        Path("/proc/self/clear_refs").write_text("5")
-
-
-def _peak_mb() -> float:
-    return _status("VmHWM") or peak_mb_of(resource.getrusage(resource.RUSAGE_SELF))
-
-
-def peak_mb_of(used: resource.struct_rusage) -> float:
-    """Return the highest resident memory of a whole process, in MiB."""
-    return used.ru_maxrss / (2**20 if sys.platform == "darwin" else 1024)
-
-
-@dataclass(frozen=True)
-class Turn:
-    """One timed run of one side."""
-
-    wall: float
-    """Seconds by the clock."""
-    cpu: float
-    """Seconds of processor time."""
-    peak_mb: float
-    """Highest resident memory of the process during the run, the model included, in MiB."""
-    result: Any
-    """What the worker said about its answer, for the check that both sides agree."""
+        print(json.dumps(measured(run, cuda_in_use())), file=answers, flush=True)
 
 
 class Worker:
@@ -133,28 +84,37 @@ class Comparison:
     ours_turns: tuple[Turn, ...]
     rival_turns: tuple[Turn, ...]
 
-    def ratios(self, clock: str = "cpu") -> list[float]:
+    @property
+    def clock(self) -> str:
+        """The clock that counts for both sides."""
+        return max(turn.clock for turn in (*self.ours_turns, *self.rival_turns))  # "wall" if any is on a device
+
+    def ratios(self) -> list[float]:
         """Return the rival's seconds over ours, turn by turn: 6 means six times sooner."""
         pairs = zip(self.rival_turns, self.ours_turns, strict=True)
-        return [getattr(theirs, clock) / getattr(mine, clock) for theirs, mine in pairs]
+        return [getattr(theirs, self.clock) / getattr(mine, self.clock) for theirs, mine in pairs]
 
-    def summary(self, clock: str = "cpu") -> dict[str, Any]:
+    def summary(self) -> dict[str, Any]:
         """Return the median ratio, its range, and the peak memory of both."""
-        ratios = self.ratios(clock)
+        ratios = self.ratios()
         ours, theirs = (max(turn.peak_mb for turn in turns) for turns in (self.ours_turns, self.rival_turns))
-        return {
+        found = {
             "name": self.name,
             "rival": self.rival,
             "times_sooner": statistics.median(ratios),
             "range": [min(ratios), max(ratios)],
             "turns": len(ratios),
-            "clock": clock,
-            "ours_seconds": statistics.median(getattr(turn, clock) for turn in self.ours_turns),
-            "rival_seconds": statistics.median(getattr(turn, clock) for turn in self.rival_turns),
+            "clock": self.clock,
+            "ours_seconds": statistics.median(getattr(turn, self.clock) for turn in self.ours_turns),
+            "rival_seconds": statistics.median(getattr(turn, self.clock) for turn in self.rival_turns),
             "ours_peak_mb": ours,
             "rival_peak_mb": theirs,
             "memory_share": ours / theirs,
         }
+        for side, turns in (("ours", self.ours_turns), ("rival", self.rival_turns)):
+            peaks = [turn.device_peak_mb for turn in turns if turn.device_peak_mb is not None]
+            found |= {f"{side}_device_peak_mb": max(peaks)} if peaks else {}
+        return found
 
 
 def alternate(name: str, ours: Worker, rival: Worker, *, turns: int, warm_up: int = 1) -> Comparison:
@@ -181,12 +141,16 @@ def alternate(name: str, ours: Worker, rival: Worker, *, turns: int, warm_up: in
 def line(summary: dict[str, Any]) -> str:
     """Return a comparison in one line of text."""
     low, high = summary["range"]
-    return (
+    words = (
         f"{summary['name']}: {summary['times_sooner']:.2f} times sooner than {summary['rival']} "
         f"(range {low:.2f} to {high:.2f}, {summary['turns']} turns, share of its time "
         f"{1 / summary['times_sooner']:.2f}); peak memory {summary['ours_peak_mb']:,.0f} against "
         f"{summary['rival_peak_mb']:,.0f} MiB ({summary['memory_share']:.2f})"
     )
+    if summary["clock"] == "wall":
+        ours, theirs = (summary.get(f"{side}_device_peak_mb", 0) for side in ("ours", "rival"))
+        words += f"; by the clock, on the device {ours:,.0f} against {theirs:,.0f} MiB"
+    return words
 
 
 def machine() -> dict[str, Any]:

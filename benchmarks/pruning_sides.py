@@ -8,9 +8,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from pair import Turn, Worker
+from pair import Worker
+from turn import Turn
 
 HERE = Path(__file__).parent
+ON_THE_PROCESSOR = {"CUDA_VISIBLE_DEVICES": ""}
+"""llmcompressor would move its blocks to any device it sees, while ours prunes where the model is."""
 
 
 @dataclass
@@ -31,7 +34,7 @@ class Side:
         path = folder / "job.json"
         masks = folder / f"{job.method} {self.name}.masks"
         path.write_text(json.dumps(vars(replace(job, masks=str(masks), **self.changes))))
-        worker = Worker(self.name, [*self.command, str(path)])
+        worker = Worker(self.name, [*self.command, str(path)], ON_THE_PROCESSOR)
         self.turns.append(worker.once())
         if not self.judged:
             self.judged = {**worker.once().result, "masks": masks}

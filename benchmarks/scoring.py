@@ -5,8 +5,8 @@
 Both sides get the very same loglikelihood requests (`lm_eval` instances of a plain task): the passages of 150 to 400
 tokens of TyDi QA and XQuAD with --data, else the shipped questions with passages repeated to that length, four near
 options each. Stock runs at each of its batch sizes first and then at its best. Checked, exit 1 if it does not hold: the
-same option first on every item, log-probabilities within 1e-3 nats (float32). Growth, ours alone: options 2 to 16,
-passages of 128 to 2,048 tokens, items 50 to 800.
+same option first on every item, log-probabilities within 1e-3 nats (float32). Growth, ours alone: 2 to 16 options of
+exactly 4 tokens and (not in the short form) of exactly 8, passages of 128 to 2,048 tokens, items 50 to 800.
 """
 
 from __future__ import annotations
@@ -19,11 +19,18 @@ from typing import Any
 
 import pair
 import sides
-from choices import grown, instances, questions
+from choices import OPTION_TOKENS, grown, instances, questions
 
 TOLERANCE = 1e-3
-GROWTH = {"options": (2, 4, 8, 16), "passage": (128, 256, 512, 1024, 2048), "items": (50, 100, 200, 400, 800)}
+GROWTH = {
+    "options": (2, 4, 8, 16),
+    "long-options": (2, 4, 8, 16),
+    "passage": (128, 256, 512, 1024, 2048),
+    "items": (50, 100, 200, 400, 800),
+}
 """What grows, and through which sizes."""
+OPTION_BOUNDS = {"options": 1.6, "long-options": 1.9}
+"""Times the seconds of 4 options that 16 may take: printed beside what was seen."""
 
 
 def worker(options: argparse.Namespace) -> None:
@@ -72,7 +79,7 @@ def main() -> int:
     parser.add_argument("--items", type=int)
     parser.add_argument("--dtype", help="float32,bfloat16: what to compare in, comma-separated")
     parser.add_argument("--turns", type=int, help="timed runs of each side")
-    parser.add_argument("--growth", help="options,passage,items: what to grow, comma-separated, or none")
+    parser.add_argument("--growth", help=f"{','.join(GROWTH)}: what to grow, comma-separated, or none")
     parser.add_argument("--batch", type=int, help="ours; default 8")
     parser.add_argument("--stock-batches", default=None, help="batch sizes among which stock finds its best")
     parser.add_argument("--out", type=Path)
@@ -114,7 +121,7 @@ def against_stock(options: argparse.Namespace, dtype: str, turns: int) -> tuple[
     tried: dict[int, float] = {}
     for size in sizes if len(sizes) > 1 else ():
         side = _worker(options, "stock", batch=size, items=9, dtype=dtype)
-        tried[size] = min(side.once().cpu for _ in range(2))
+        tried[size] = min(side.once().seconds for _ in range(2))
         side.close()
     best = min(tried, key=tried.__getitem__) if tried else sizes[0]
     ours, stock = _worker(options, "ours", dtype=dtype), _worker(options, "stock", dtype=dtype, batch=best)
@@ -125,9 +132,8 @@ def against_stock(options: argparse.Namespace, dtype: str, turns: int) -> tuple[
     stock.close()
     mine, theirs = compared.ours_turns[0].result, compared.rival_turns[0].result
     same, said = agreement(mine["logprobs"], theirs["logprobs"], 4)
-    clock = "wall" if sides.device() == "cuda" else "cpu"  # a device's time is not the processor's
     summary = {
-        **compared.summary(clock),
+        **compared.summary(),
         "agreement": said,
         "agrees": same,
         "stock_batch": best,
@@ -157,25 +163,34 @@ def against_stock(options: argparse.Namespace, dtype: str, turns: int) -> tuple[
 def growth(options: argparse.Namespace) -> list[dict[str, Any]]:
     """Time ours alone on growing requests."""
     asked = options.growth or ("options" if options.short else ",".join(GROWTH))
+    unknown = sorted(set(asked.split(",")) - {*GROWTH, "none"})
+    if unknown:
+        raise SystemExit(f"--growth {', '.join(unknown)}: expected some of {', '.join(GROWTH)}, or none")
     curves = {kind: GROWTH[kind] for kind in asked.split(",") if kind != "none"}
     if options.short:
-        curves = {kind: (4, sizes[-1]) if kind == "options" else sizes[:2] for kind, sizes in curves.items()}
+        curves = {kind: (4, sizes[-1]) if kind in OPTION_TOKENS else sizes[:2] for kind, sizes in curves.items()}
     results = []
     for kind, sizes in curves.items():
         seconds = {}
         for size in sizes:
             side = _worker(options, "ours", grow=f"{kind}={size}")
-            turns = [side.once().cpu for _ in range(1 if kind == "items" else 2)]
+            turns = [side.once().seconds for _ in range(1 if kind == "items" else 2)]
             seconds[size] = min(turns)
             side.close()
-        smallest = min(sizes)
-        base = 4 if kind == "options" else smallest
+        base = 4 if kind in OPTION_TOKENS else min(sizes)
         ratios = {size: seconds[size] / seconds[base] for size in sizes}
-        print(
-            f"growth with {kind}, seconds against those of {base}: "
-            + ", ".join(f"{size}: {ratio:.2f}" for size, ratio in ratios.items())
-        )
-        results.append({"name": f"growth with {kind}", "base": base, "ratios": ratios})
+        found: dict[str, Any] = {"name": f"growth with {kind}", "base": base, "ratios": ratios}
+        words = f"growth with {kind}"
+        if kind in OPTION_TOKENS:
+            found |= {"tokens": OPTION_TOKENS[kind], "bound": OPTION_BOUNDS[kind]}
+            found["met"] = ratios[max(sizes)] <= found["bound"]
+            words += f" of exactly {found['tokens']} tokens"
+        words += f", seconds against those of {base}: "
+        words += ", ".join(f"{size}: {ratio:.2f}" for size, ratio in ratios.items())
+        if kind in OPTION_TOKENS:
+            words += f"; bound of {max(sizes)}: {found['bound']} {'met' if found['met'] else 'not met'}"
+        print(words, flush=True)
+        results.append(found)
     return results
 
 

@@ -1,12 +1,10 @@
 """A sweep against the same points as separate runs of lm_eval, in CPU seconds, and whether their files are equal.
 
-    python benchmarks/sweep.py [--short] [--model DIR] [--out FILE.json]
+    python benchmarks/sweep.py [--short] [--model DIR] [--turns N] [--out FILE.json]
 
-Dense plus {magnitude, wanda, sparsegpt} x {0.4, 0.5, 0.6}. Each separate run says how much of its time went into
-pruning and into evaluation; the rest of the dense one is what one start costs: imports, task index, tokenizer, model,
-files. The sweep should take at most the points' own pruning and evaluation, plus one such start, plus 5 %. The same is
-taken from the sweep's own pruning and evaluation, timed inside, where a busy machine slows both sides alike. Exits
-with 1 if samples, metrics or weights differ; never because of time.
+Dense plus {magnitude, wanda, sparsegpt} x {0.4, 0.5, 0.6}; sweep and separate runs take turns. Each run says how much
+of its time went into pruning, into evaluation and into loading, from which two bounds are made (`sweep_bounds.py`).
+Exits with 1 if samples, metrics or weights differ; never because of time.
 """
 
 from __future__ import annotations
@@ -22,10 +20,13 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from pair import ONE_THREAD, Comparison, Turn, line, peak_mb_of, write_results
+from pair import ONE_THREAD, Comparison, line, write_results
 from sides import checkpoint_of
+from sweep_bounds import BOUNDS, LIMIT, bound, rest, said_of, together
+from turn import Turn, peak_mb_of
 
-LIMIT = 1.05
+TURNS = 3
+"""Of sweep and separate runs, in the full form; the short one has one."""
 FULL: dict[str, Any] = {
     "methods": ["magnitude", "wanda", "sparsegpt"],
     "sparsities": [0.4, 0.5, 0.6],
@@ -123,52 +124,44 @@ def written(folder: Path) -> dict[str, Any]:
     return found
 
 
-def measure(settings: dict[str, Any], model: str, scratch: Path) -> tuple[dict[str, Any], bool]:
-    """Run the sweep, then every point alone, and return the summary and whether all files are equal."""
+def measure(settings: dict[str, Any], model: str, scratch: Path, turns: int) -> tuple[dict[str, Any], bool]:
+    """Run the sweep and every point alone, in turns, and return the summary and whether all files are equal."""
     from lm_eval_illusion.harness.sweep.plan import plan_sweep
 
     file = scratch / "sweep.yaml"
     file.write_text(yaml.safe_dump({"models": [model], **COMMON, **settings}))
-    sweep = run(["sweep", str(file)], scratch / "swept")
-    alone: dict[str, Turn] = {}
-    differing: list[str] = []
-    for point in plan_sweep(file).points:
-        alone[point.name] = run(["point", str(file), point.name], scratch / point.name)
-        if written(point.folder(scratch / "swept")) != written(scratch / point.name):
-            differing.append(point.name)
-        print(f"{point.name}: {describe(alone[point.name])}", flush=True)
-    whole = Turn(
-        sum(turn.wall for turn in alone.values()),
-        sum(turn.cpu for turn in alone.values()),
-        max(turn.peak_mb for turn in alone.values()),
-        None,
-    )
-    summary = Comparison(f"sweep of {len(alone)} points", "separate runs", (sweep,), (whole,)).summary()
-    start = rest(alone["dense"])
-    own = sum(turn.result["prune"] + turn.result["evaluate"] for turn in alone.values())
-    inside = sweep.result["prune"] + sweep.result["evaluate"]
-    summary |= {
-        "one_start_seconds": start,
-        "points_own_seconds": own,
-        "share_of_bound": sweep.cpu / (own + start),
-        "share_of_bound_inside": sweep.cpu / (inside + start),
-        "limit": LIMIT,
-        "sweep_seconds": {**sweep.result, "rest": rest(sweep)},
-        "equal": not differing,
-    }
-    print(f"the sweep: {describe(sweep)}")
+    points = plan_sweep(file).points
+    swept: list[Turn] = []
+    apart: list[dict[str, Turn]] = []
+    differing: set[str] = set()
+    for turn in range(turns):
+        out = scratch / f"turn-{turn}"
+        out.mkdir()
+        for side in ("sweep", "points")[:: 1 if turn % 2 == 0 else -1]:
+            if side == "sweep":
+                swept.append(run(["sweep", str(file)], out / "swept"))
+                print(f"the sweep: {describe(swept[-1])}", flush=True)
+                continue
+            apart.append({})
+            for point in points:
+                apart[-1][point.name] = run(["point", str(file), point.name], out / point.name)
+                print(f"{point.name}: {describe(apart[-1][point.name])}", flush=True)
+        differing |= {
+            point.name for point in points if written(point.folder(out / "swept")) != written(out / point.name)
+        }
+    whole = tuple(together(alone.values()) for alone in apart)
+    summary = Comparison(f"sweep of {len(points)} points", "separate runs", tuple(swept), whole).summary()
     print(line(summary))
-    print(f"of its points' own pruning and evaluation plus one start ({own:.1f} + {start:.1f} s): ", end="")
-    print(f"{summary['share_of_bound']:.3f}; by its own, timed inside: {summary['share_of_bound_inside']:.3f}", end="")
-    print(f" (limit {LIMIT})")
-    print(
-        f"samples, metrics and weights: {'differ in ' + ', '.join(differing) if differing else 'equal in every point'}"
-    )
+    summary |= {"limit": LIMIT, "bounds": [], "equal": not differing}
+    for name in BOUNDS:
+        found = bound(name, swept, apart)
+        print(said_of(found))
+        summary["bounds"].append(found)
+    summary["met"] = summary["bounds"][0]["met"]
+    summary["sweep_seconds"] = [{**turn.result, "rest": rest(turn)} for turn in swept]
+    places = f"differ in {', '.join(sorted(differing))}" if differing else "equal in every point"
+    print(f"samples, metrics and weights: {places}")
     return summary, not differing
-
-
-def rest(turn: Turn) -> float:
-    return turn.cpu - float(turn.result["prune"]) - float(turn.result["evaluate"])
 
 
 def describe(turn: Turn) -> str:
@@ -187,11 +180,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--short", action="store_true", help="3 points, 4 questions, under 4 minutes of CPU")
     parser.add_argument("--model", help="folder; the demo model if left out")
+    parser.add_argument("--turns", type=int, help=f"of each side; default: {TURNS}, in the short form 1")
     parser.add_argument("--out", type=Path, help="file for the figures")
     args = parser.parse_args()
     model = str(Path(checkpoint_of(args.model)).resolve())
     with tempfile.TemporaryDirectory() as scratch:
-        summary, equal = measure(SHORT if args.short else FULL, model, Path(scratch))
+        summary, equal = measure(
+            SHORT if args.short else FULL, model, Path(scratch), args.turns or (1 if args.short else TURNS)
+        )
     write_results(args.out, "sweep.py", [summary])
     return 0 if equal else 1
 

@@ -1,5 +1,6 @@
 """What docs/own-method.md and docs/masks.md show is run as it stands there."""
 
+import importlib
 import re
 import shlex
 import sys
@@ -12,7 +13,7 @@ from transformers import AutoModelForCausalLM
 from prune_hooks import PruneSpec, method_names, prune, registry
 from prune_hooks.__main__ import main
 from prune_hooks.mask_header import read_header
-from tests.families import build, save_tiny, token_rows
+from tests.families import build, save_tiny, tiny_tokenizer, token_rows
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
@@ -177,3 +178,30 @@ def test_methods_page_lists_every_method_and_rule_with_its_options():
     for name, options in named.items():
         listed = set(re.findall(r"`([^`]+)`", rows[name].rstrip("|").split("|")[-1]))
         assert listed == set(options), f"docs/methods.md lists {listed} for {name}"
+
+
+def test_both_tables_say_within_what_each_method_compares(monkeypatch):
+    page = [line.split("|") for line in (DOCS / "methods.md").read_text(encoding="utf-8").splitlines()]
+    doc = importlib.import_module("prune_hooks.methods").__doc__
+    tables = [
+        {cells[1].strip(" `"): cells[3].strip() for cells in page if len(cells) == 8},
+        {
+            cells[1].strip(" `"): cells[2].strip()
+            for cells in (line.split("|") for line in doc.splitlines())
+            if cells[1:]
+        },
+    ]
+    seen: set[str] = set()
+    choose = registry.Group.choose
+
+    def noted(group, score, within):
+        seen.add(within)
+        return choose(group, score, within)
+
+    monkeypatch.setattr(registry.Group, "choose", noted)
+    text = {"calibration": "builtin", "calibration_samples": 2, "calibration_length": 32}
+    for name in ("random", "magnitude", "wanda", "wanda_variant", "ria", "dsnot", "mwanda", "alps"):
+        seen.clear()
+        prune(build("llama"), tiny_tokenizer(), PruneSpec(method=name, **text), progress=False)
+        (within,) = seen
+        assert [table[name].split(",")[0] for table in tables] == [within] * 2, name

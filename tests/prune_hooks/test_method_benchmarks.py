@@ -214,6 +214,46 @@ def test_calibrations_are_compared_and_sweeps_written(study, tmp_path, capsys):
         assert Path(sweep.calibration).is_dir()
 
 
+def test_mwandas_options_reach_the_sweeps_too(study, tmp_path, capsys, monkeypatch):
+    from lm_eval_illusion.harness.sweep.file import read_file
+    from lm_eval_illusion.harness.sweep.plan import plan_sweep
+
+    asked = []
+
+    def measured(path, argv, cell):
+        asked.append(study.options_of(cell, study.parse(argv), ["de"]).get("method_options"))
+        return {**cell, "choose": {"de": 1.0}, "report": {"de": 1.0}}
+
+    monkeypatch.setattr(benchmark("cells"), "in_own_process", measured)
+    words = ["calibrate", *study.words, "--targets", "de", "--sweeps", str(tmp_path / "sweeps")]
+    words += ["--task", "illusion_mini", "--items", "1"]
+    assert study.main([*words, "--options", "lambda:0.5+g:1"]) == 0
+    assert set(asked) == {None, "lambda:0.5+g:1"}
+    file = Path(capsys.readouterr().out.splitlines()[-1].split()[2])
+    assert read_file(file).method_options == {"mwanda": {"lambda": 0.5, "g": 1}}
+    runs = {point.name: str(point.run.arguments(tmp_path / "out")) for point in plan_sweep(file).points}
+    assert {name: "lambda:0.5" in run for name, run in runs.items()} == {name: "mwanda" in name for name in runs}
+    assert any("mwanda" in name for name in runs)
+    words[words.index("--out") + 1] = str(tmp_path / "other.json")
+    assert study.main(words) == 0
+    assert read_file(file).method_options == {}
+
+
+@pytest.mark.parametrize(
+    ("study_name", "more", "said"),
+    [
+        ("calibrate", ["--options", "lamda:1"], r"--options lamda:1: .*lamda"),
+        ("calibrate", ["--options", "lambda"], r'--options lambda: .*expected "name:value'),
+        ("calibrate", ["--options", "lambda:1", "--methods", "wanda"], r"calibrate of wanda does not ask: .*--methods"),
+        ("choose", ["--options", "lambda:1"], r"choose of wanda, mwanda does not ask: leave it out"),
+    ],
+)
+def test_options_of_no_use_are_refused(study, study_name, more, said):
+    with pytest.raises(SystemExit, match=said):
+        study.main([study_name, *study.words, *more])
+    assert study.measured == []
+
+
 def test_text_is_halved_and_calibration_never_sees_what_is_held_out(study):
     first, second = study.halves(Path(study.words[2]))
     assert list(first) == builtin_languages()[:9]
