@@ -95,18 +95,26 @@ def sweep(
     folder = out if out is not None else Path("runs") / file.stem
     notes = Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
     state = run_sweep(planned, folder, notes.print)
-    wrong = [f"{point.model} {point.name}: {point.error}" for point in state.failed]
-    for runs, where in reportable(planned, state, folder):
+    points = [f"{point.model} {point.name}: {point.error}" for point in state.failed]
+    reports = reportable(planned, state, folder)
+    unreported = []
+    for runs, where in reports:
         try:
             write_and_show(runs, where, html=html)
         except IllusionError as error:
-            wrong.append(f"{where}: {one_line(error)}")
-    for text in wrong:
+            unreported.append(f"report {where}: {one_line(error)}")
+    for text in points + unreported:
         print(f"failed: {text}", file=sys.stderr)
-    if wrong:
+    told = []
+    if points:
+        told.append(
+            f"{len(points)} of {len(state.points)} points failed, each named above and in {folder / 'sweep.json'}"
+        )
+    if unreported:
+        told.append(f"{len(unreported)} of {len(reports)} reports could not be made, each named above")
+    if told:
         raise IllusionError(
-            f"{len(state.failed)} of {len(state.points)} points failed, each named above and in "
-            f"{folder / 'sweep.json'}; what is finished is kept: mend the cause and run the same command again"
+            f"{' and '.join(told)}; what is finished is kept: mend the cause and run the same command again"
         )
 
 

@@ -19,8 +19,10 @@ from tqdm import tqdm
 
 from lm_eval_illusion.harness import generation, generation_stock
 from lm_eval_illusion.harness.answers import AnswerText, is_paired
+from lm_eval_illusion.harness.batching import LEAST_FILL, like_length
 from lm_eval_illusion.harness.fit import require_budget
 from lm_eval_illusion.harness.generation_cache import CannotRunError
+from lm_eval_illusion.harness.generation_padding import may_be_padded
 from lm_eval_illusion.harness.generation_stop import FirstLine, StopStrings
 from lm_eval_illusion.harness.generation_tokens import TokenBytes
 from lm_eval_illusion.harness.probing import PROBES, ProbeAnswering, not_fitting
@@ -191,6 +193,11 @@ class GreedyAnswering(ProbeAnswering):
                 log.warning("%s: no decode loop, generating as stock hf: %s", type(self.model).__name__, why)
         return [asked.index for asked in ours if asked.index not in results]
 
+    def _may_be_padded(self, context: str) -> bool:
+        ids, _ = self.tok_batch_encode([context], truncation=False)
+        with self._autocast():
+            return may_be_padded(self.model, ids[0].tolist(), pad=self._pad, device=self.device)
+
     def _paired_stock(self, requests: list[Instance], indices: list[int], results: dict[int, str], quiet: bool) -> None:
         """Answer paired items through `model.generate`, each up to its first line."""
         groups: dict[str, list[int]] = {}
@@ -202,8 +209,11 @@ class GreedyAnswering(ProbeAnswering):
             extra = {name: value for name, value in arguments.items() if name not in (*_INERT, "until")}
             lengths = {i: len(self.tok_encode(requests[i].args[0])) for i in group}
             order = sorted(group, key=lambda i: (-lengths[i], requests[i].args[0]))
+            ends = [lengths[i] + limit for i in order]
+            fill = LEAST_FILL if self._may_be_padded(requests[order[0]].args[0]) else 1.0
+            batches = like_length(order, ends, self.batch_size, self.max_batch_size, least_fill=fill)
             with tqdm(total=len(order), desc="Running generate_until requests", disable=quiet or self.rank != 0) as bar:
-                for batch in self._batches(order, [lengths[i] + limit for i in order]):
+                for batch in batches:
                     ids, mask = self.tok_batch_encode([requests[i].args[0] for i in batch], truncation=False)
                     with self._autocast(), torch.no_grad():
                         answers = generation_stock.generate(

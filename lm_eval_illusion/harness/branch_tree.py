@@ -7,7 +7,6 @@ continuations would carry a copy of the prompt, read and moved at every step: ha
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,7 +14,7 @@ import torch
 from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
-from lm_eval_illusion.harness.generation_cache import CannotRunError, cache_argument, last_logits_only
+from lm_eval_illusion.harness.generation_cache import CannotRunError, cache_argument, last_logits_only, positions_taken
 
 _NAMES = {DynamicLayer: "full_attention", DynamicSlidingWindowLayer: "sliding_attention"}
 _TOLERANCE = {torch.float32: 1e-3, torch.float64: 1e-3}
@@ -119,7 +118,7 @@ def _windows(model: Any) -> dict[str, int | None]:
     config = model.config.get_text_config(decoder=True)
     if getattr(model.config, "is_encoder_decoder", False):
         raise CannotRunError("it is an encoder-decoder")
-    if "position_ids" not in inspect.signature(model.forward).parameters:
+    if not positions_taken(model):
         raise CannotRunError("it takes no positions")
     layers = DynamicCache(config=config).layers
     foreign = next((layer for layer in layers if type(layer) not in _NAMES), None)

@@ -12,9 +12,9 @@ from typing import Any, Protocol
 
 import torch
 
+from lm_eval_illusion.harness.decoder_start import answer_start
 from lm_eval_illusion.harness.generation_cache import last_logits_only
 from lm_eval_illusion.harness.generation_stop import Rule
-from lm_eval_illusion.harness.scoring import decoder_start
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Recomputed:
         if getattr(model.config, "is_encoder_decoder", False):
             ids = torch.tensor([self._before], device=device)
             self._states = model.get_encoder()(input_ids=ids, attention_mask=torch.ones_like(ids)).last_hidden_state
-            self._before = (decoder_start(model),)
+            self._before = (answer_start(model),)
         self._last_only = last_logits_only(model)
 
     def follow(self, parents: Sequence[int], tokens: Sequence[int]) -> torch.Tensor:

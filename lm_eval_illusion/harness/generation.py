@@ -3,7 +3,7 @@
 Stock `generate` carries finished rows along until the last of their batch ends, and pads each batch to its longest
 prompt. Here prompts of like length are run together, finished rows leave, and as soon as there is room the next prompts
 join the rows that are still open. The room, in positions of cache, is what stock's largest batch takes, and one answer
-more a row.
+more a row. A model that padding would lead astray answers prompts of one length together, and those alone.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import torch
 from lm_eval_illusion.harness.batching import LEAST_FILL, batch_rows, like_length
 from lm_eval_illusion.harness.generation_batch import Batch
 from lm_eval_illusion.harness.generation_head import turned_head
+from lm_eval_illusion.harness.generation_padding import may_be_padded
 from lm_eval_illusion.harness.generation_row import Row
 from lm_eval_illusion.harness.generation_start import begin
 from lm_eval_illusion.harness.generation_stop import Rule
@@ -100,8 +101,11 @@ def generate(
     together = [n for n in order if switch is None or needs[n] <= switch]
     lengths = [len(requests[n].tokens) for n in together]
     fill, least = (CPU_LEAST_FILL, 1) if tight else (LEAST_FILL, (size + 1) // 2)
-    waiting = deque(like_length(together, lengths, batch_size, max_batch_size, least_fill=fill))
     alone = deque([n] for n in order if switch is not None and needs[n] > switch)
+    padded = size == 1 or may_be_padded(model, requests[order[0]].tokens, pad=pad, device=device)
+    groups = like_length(together, lengths, batch_size, max_batch_size, least_fill=fill if padded else 1.0)
+    waiting: deque[list[int]] = deque()
+    (waiting if padded else alone).extend(groups)  # batches that stand alone are never joined, and so never padded
 
     def start(numbers: list[int]) -> Batch:
         chosen = [requests[n] for n in numbers]

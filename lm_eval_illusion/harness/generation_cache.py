@@ -26,6 +26,11 @@ def cache_argument(model: Any) -> str:
     return "cache" if "cache" in inspect.signature(model.forward).parameters else "past_key_values"
 
 
+def positions_taken(model: Any) -> bool:
+    """Say whether a model's forward takes the positions of its tokens, so that padding need not move them."""
+    return "position_ids" in inspect.signature(model.forward).parameters
+
+
 def last_logits_only(model: Any) -> dict[str, int]:
     """Return the argument that asks a model's forward for the logits of the last position alone, where it takes one."""
     return {"logits_to_keep": 1} if "logits_to_keep" in inspect.signature(model.forward).parameters else {}

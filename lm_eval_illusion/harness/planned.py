@@ -13,7 +13,7 @@ from lm_eval_illusion import __version__
 from lm_eval_illusion.errors import IllusionError
 from lm_eval_illusion.harness import launch, names
 from lm_eval_illusion.harness.feed import Feeding
-from prune_hooks.fingerprints import fingerprints
+from lm_eval_illusion.harness.run_files import files_named
 
 log = logging.getLogger("lm_eval.illusion")
 
@@ -117,28 +117,11 @@ class PlannedRun:
                 "expected a folder written by save_pretrained or a model name on the hub"
             ) from error
 
-    def _table(self) -> object:
-        """Return the file that the options of an allocation name, if any."""
-        from prune_hooks.options import parse_options
-
-        options = self.model_args.get("allocation_options")
-        return parse_options("allocation_options", options).get("path") if options else None
-
     def made_from(self) -> dict[str, Any]:
         """Return everything a finished run was made from: the options, the code's version and the files they name."""
-        args = self.model_args
-        named = [self.pretrained, args.get("calibration"), self.data, args.get("mask")]
-        named += [_after(args.get("allocation"), "file:"), self._table()]
-        named += [_after(part, "mbs:") for part in str(args.get("calibration_languages") or "").split("+")]
-        if self.feeding is not None:
-            named += [self.feeding.answers, *self.feeding.failures]
-        files = {str(path): fingerprints(Path(str(path))) for path in named if path is not None}
+        fed = (self.feeding.answers, *self.feeding.failures) if self.feeding is not None else ()
+        files = files_named(self.model_args, (self.pretrained, self.data, *fed))
         words: dict[str, Any] = json.loads(json.dumps({**asdict(self), "version": __version__, "files": files}))
         if self.feeding is None:
             del words["feeding"]
         return words
-
-
-def _after(value: Any, prefix: str) -> str | None:
-    """Return what follows a prefix, None where the value does not begin with it."""
-    return value.removeprefix(prefix) if isinstance(value, str) and value.startswith(prefix) else None

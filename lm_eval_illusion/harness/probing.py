@@ -23,6 +23,7 @@ from lm_eval_illusion.harness.answers import AnswerText
 from lm_eval_illusion.harness.beam import beam_search
 from lm_eval_illusion.harness.branch_ways import Ways
 from lm_eval_illusion.harness.branching import Hypothesis, Limits
+from lm_eval_illusion.harness.decoder_start import answer_start
 from lm_eval_illusion.harness.generation_cache import CannotRunError
 from lm_eval_illusion.harness.generation_head import turned_head
 from lm_eval_illusion.harness.generation_start import is_sharded
@@ -138,15 +139,16 @@ class ProbeAnswering(HFLM):  # type: ignore[misc]  # lm_eval is untyped
     ) -> list[tuple[TokenReading, ...]]:
         """Read continuations of one prompt token by token, in float32 from the last hidden states."""
         prompt = scoring.Prompt(tuple(context), tuple(continuations), token_by_token=True)
+        if self.backend != "causal":  # behind the token that answers begin with, whatever labels stand behind
+            start = answer_start(self.model)
+            (row,) = scoring.score(self.model, [prompt], pad=self._pad, device=self.device, start=start)
+            return [one.tokens for one in row]
         end = len(context) - 1 + max(len(tokens) for tokens in continuations)
-        switch = switch_length(self.model.config) if self.backend == "causal" else None
+        switch = switch_length(self.model.config)
         if self._shared_prefix and (switch is None or end <= switch):
-            scored = self._scored([prompt]) if self._tried else self._first_scored([prompt])
+            scored = self._scored_or_given_up([prompt])
             if scored is not None:
                 return [one.tokens for one in scored[0]]
-        if self.backend != "causal":
-            (scored_row,) = scoring.score(self.model, [prompt], pad=self._pad, device=self.device)
-            return [one.tokens for one in scored_row]
         return [read_in_one_pass(self.model, context, tokens, self.device) for tokens in continuations]
 
 

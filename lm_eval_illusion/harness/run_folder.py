@@ -1,6 +1,7 @@
 """A folder that holds one planned run: a marker in it says what the run is made from and whether it is finished.
 
-A finished run is never made again; an interrupted one is cleared and made anew; anything else in the way is an error.
+A finished run is never made again while its files are there; an interrupted one is cleared and made anew; anything else
+in the way is an error.
 """
 
 from __future__ import annotations
@@ -20,10 +21,14 @@ from lm_eval_illusion.harness.planned import PlannedRun
 log = logging.getLogger("lm_eval.illusion")
 
 MARKER = "illusion_run.json"
+SCRATCH = f"{MARKER}.tmp"
+"""What the marker is written to before it is renamed; left behind where the process was killed in between."""
+KINDS = ("results_", "samples_")
+"""How the names of a run's files begin."""
 
 
 def is_finished(folder: Path, wanted: dict[str, Any]) -> bool:
-    """Say whether a folder already holds the wanted run, finished.
+    """Say whether a folder already holds the wanted run, finished, with all its files.
 
     Args:
         folder: The run folder; need not exist.
@@ -37,12 +42,12 @@ def is_finished(folder: Path, wanted: dict[str, Any]) -> bool:
     if marker.is_file():
         held = _marked(marker)
         if not held["finished"] or held["made_from"] == wanted:
-            return bool(held["finished"])
+            return bool(held["finished"]) and not _missing(folder, held)
         raise IllusionError(
             f"{folder}: holds a run with other {', '.join(differences(held['made_from'], wanted))}; remove that folder "
             "(what lies beside it is kept), or choose another --out"
         )
-    if folder.exists() and any(path.name != LOCK for path in folder.iterdir()):
+    if folder.exists() and any(path.name not in (LOCK, SCRATCH) for path in folder.iterdir()):
         raise IllusionError(f"{folder}: not empty and not written by this command; choose another --out")
     return False
 
@@ -60,6 +65,19 @@ def _marked(marker: Path) -> dict[str, Any]:
     )
 
 
+def _files(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file() and path.name.startswith(KINDS)]
+
+
+def _missing(folder: Path, held: dict[str, Any]) -> list[str]:
+    """Return which files of a finished run are gone: by name, or by kind where none of a kind is left."""
+    there = _files(folder)
+    named = {path.relative_to(folder).as_posix() for path in there}
+    gone = [name for name in held.get("files", ()) if name not in named]
+    kinds = [f"{kind}*" for kind in KINDS if not any(path.name.startswith(kind) for path in there)]
+    return gone or kinds
+
+
 def differences(held: dict[str, Any], wanted: dict[str, Any]) -> list[str]:
     """Return the names of the options that differ, those of the model one by one (`model_args.sparsity`), sorted."""
     found = []
@@ -75,11 +93,13 @@ def differences(held: dict[str, Any], wanted: dict[str, Any]) -> list[str]:
 
 
 def mark(folder: Path, wanted: dict[str, Any], *, finished: bool) -> None:
-    """Write the marker (to a temporary file, then renamed)."""
+    """Write the marker (to a temporary file, then renamed); a finished run's names the files that are there."""
     folder.mkdir(parents=True, exist_ok=True)
-    scratch = folder / f"{MARKER}.tmp"
-    scratch.write_text(json.dumps({"finished": finished, "made_from": wanted}, indent=1), encoding="utf-8")
-    os.replace(scratch, folder / MARKER)
+    told: dict[str, Any] = {"finished": finished, "made_from": wanted}
+    if finished:
+        told["files"] = sorted(path.relative_to(folder).as_posix() for path in _files(folder))
+    (folder / SCRATCH).write_text(json.dumps(told, indent=1), encoding="utf-8")
+    os.replace(folder / SCRATCH, folder / MARKER)
 
 
 def run_once(plan: PlannedRun, folder: Path) -> Path:
@@ -92,12 +112,25 @@ def run_once(plan: PlannedRun, folder: Path) -> Path:
     if is_finished(folder, wanted):
         log.info("%s: already run with these options, kept", folder)
         return folder
+    first = int(os.environ.get("RANK", "0")) == 0  # under torchrun the first process writes, for all
     with alone_in(folder):
-        for path in folder.rglob("*") if (folder / MARKER).is_file() else ():
-            if path.is_file() and path.name.startswith(("results_", "samples_")):
-                path.unlink()  # of our own interrupted run: the marker says so
-        mark(folder, wanted, finished=False)
+        if first:
+            _clear(folder)
+            mark(folder, wanted, finished=False)
         launch.run(plan.arguments(folder), plan.feeding)
-        mark(folder, wanted, finished=True)
+        if first:
+            mark(folder, wanted, finished=True)
     gc.collect()
     return folder
+
+
+def _clear(folder: Path) -> None:
+    """Remove what is left of a run of ours that was interrupted, or is no longer whole: the marker says so."""
+    if not (folder / MARKER).is_file():
+        return
+    held = _marked(folder / MARKER)
+    if held["finished"]:
+        gone = ", ".join(_missing(folder, held))
+        log.warning("%s: was finished, but %s is gone: run again", folder, gone)
+    for path in _files(folder):
+        path.unlink()

@@ -23,6 +23,8 @@ from lm_eval_illusion.pairs.prompts import delimiter_of
 log = logging.getLogger("lm_eval.illusion")  # below the harness's own logger: the only one it shows
 
 Tokens = tuple[int, ...]
+_SHARED = {"causal": "cache", "seq2seq": "encoder's states"}
+"""What continuations of one prompt share."""
 NOT_SCORED: dict[str, Any] = {"fits": False, "first_token_rank": None, "parting": None}
 
 
@@ -38,7 +40,8 @@ class PrefillScoring(HFLM):  # type: ignore[misc]  # lm_eval is untyped
         )
         self._shared_prefix = True
         """Whether prompts are encoded once; false as soon as this model turned out not to allow it."""
-        self._tried = False
+        self._checked = False
+        """Whether what can be asked of the model beforehand has been asked."""
         if self.softmax_dtype is not None:
             self._give_up("its softmax_dtype asks for stock arithmetic")
         elif not scoring.supports_shared_prefix(self.model):
@@ -87,7 +90,7 @@ class PrefillScoring(HFLM):  # type: ignore[misc]  # lm_eval is untyped
                     scoring.Prompt(tokens, tuple(c for c, _ in of), tuple(gold for _, gold in of))
                     for tokens, of in zip(batch, members, strict=True)
                 ]
-                scored = self._scored(prompts) if self._tried else self._first_scored(prompts)
+                scored = self._scored_or_given_up(prompts)
                 if scored is None:
                     return self._stock_loglikelihood(requests, disable_tqdm)
                 for of, row in zip(members, scored, strict=True):
@@ -146,27 +149,22 @@ class PrefillScoring(HFLM):  # type: ignore[misc]  # lm_eval is untyped
             distinct.setdefault((continuation, _gold_of(requests[index], asked)), []).append(index)
         return distinct
 
-    def _first_scored(self, prompts: list[scoring.Prompt]) -> list[list[Scored]] | None:
-        """Score a batch before any has shown whether this model's cache can be copied to rows; None if it cannot."""
+    def _scored_or_given_up(self, prompts: list[scoring.Prompt]) -> list[list[Scored]] | None:
+        """Score a batch; None, now and from then on, where this model turns out not to allow it."""
         try:
-            if not self._goes_on(prompts[0]):
-                self._give_up("several tokens after a cached prompt do not continue it")
-                return None
-            scored = self._scored(prompts)
+            if not self._checked:
+                with self._autocast():
+                    why = prefix_check.why_not(self.model, prompts[0], pad=self._pad, device=self.device)
+                if why is not None:
+                    self._give_up(why)
+                    return None
+                self._checked = True
+            return self._scored(prompts)
         except torch.OutOfMemoryError:
             raise
         except (RuntimeError, ValueError, TypeError, AttributeError, KeyError, IndexError) as error:
-            self._give_up(f"its cache cannot be copied to rows ({one_line(error)})")
+            self._give_up(f"its {_SHARED[self.backend]} cannot be copied to rows ({one_line(error)})")
             return None
-        self._tried = any(len(tokens) > 1 for prompt in prompts for tokens in prompt.continuations)
-        return scored
-
-    def _goes_on(self, prompt: scoring.Prompt) -> bool:
-        if self.backend != "causal":
-            return True
-        text = prompt.context + prompt.continuations[0]
-        with self._autocast():
-            return prefix_check.goes_on(self.model, text, pad=self._pad, device=self.device)
 
     def _scored(self, prompts: list[scoring.Prompt]) -> list[list[Scored]]:
         """Score a batch; where the device runs out of memory, half of it at a time."""

@@ -14,7 +14,8 @@ from typing import Any
 
 import torch
 
-from lm_eval_illusion.harness.generation_cache import branched, cache_argument
+from lm_eval_illusion.harness.decoder_start import label_start
+from lm_eval_illusion.harness.generation_cache import branched, cache_argument, positions_taken
 from lm_eval_illusion.harness.head import ScoredHead
 from lm_eval_illusion.harness.readout import token_logprobs
 from lm_eval_illusion.harness.scoring_row import Row, Scored
@@ -53,7 +54,9 @@ def supports_shared_prefix(model: Any) -> bool:
 
 
 @torch.no_grad()
-def score(model: Any, prompts: Sequence[Prompt], *, pad: int, device: Any = None) -> list[list[Scored]]:
+def score(
+    model: Any, prompts: Sequence[Prompt], *, pad: int, device: Any = None, start: int | None = None
+) -> list[list[Scored]]:
     """Score every continuation of every prompt of one batch.
 
     Args:
@@ -61,6 +64,7 @@ def score(model: Any, prompts: Sequence[Prompt], *, pad: int, device: Any = None
         prompts: The batch; contexts and continuations are non-empty.
         pad: Token id for padding (its value does not reach a scored position).
         device: Where token ids go; the model's own by default (an offloaded model's says "meta").
+        start: Token that an encoder-decoder's continuations stand behind; by default the one that labels stand behind.
 
     Returns:
         For each prompt one `Scored` a continuation, in the order given.
@@ -71,7 +75,8 @@ def score(model: Any, prompts: Sequence[Prompt], *, pad: int, device: Any = None
         for k, cont in enumerate(p.continuations)
     ]
     if getattr(model.config, "is_encoder_decoder", False):
-        _score_seq2seq(model, prompts, rows, pad, device or model.device)
+        begin = label_start(model) if start is None else start
+        _score_seq2seq(model, prompts, rows, pad, device or model.device, begin)
     else:
         _score_causal(model, prompts, rows, pad, device or model.device)
     done = {(row.prompt, row.number): row.scored() for row in rows}
@@ -104,7 +109,7 @@ def _padded(rows: Sequence[Sequence[int]], pad: int, side: str, device: Any) -> 
 def _score_causal(model: Any, prompts: Sequence[Prompt], rows: Sequence[Row], pad: int, device: Any) -> None:
     head = ScoredHead(model)
     ids, mask = _padded([p.context for p in prompts], pad, "left", device)
-    takes_positions = "position_ids" in inspect.signature(model.forward).parameters
+    takes_positions = positions_taken(model)
     cache_name = cache_argument(model)
     positions = {"position_ids": (mask.cumsum(-1) - 1).clamp(min=0)} if takes_positions else {}
     with head.at():
@@ -143,11 +148,12 @@ def _score_causal(model: Any, prompts: Sequence[Prompt], rows: Sequence[Row], pa
         _read(chunk, 1, head.select(logits, wanted))
 
 
-def _score_seq2seq(model: Any, prompts: Sequence[Prompt], rows: Sequence[Row], pad: int, device: Any) -> None:
+def _score_seq2seq(
+    model: Any, prompts: Sequence[Prompt], rows: Sequence[Row], pad: int, device: Any, start: int
+) -> None:
     from transformers.modeling_outputs import BaseModelOutput
 
     head = ScoredHead(model)
-    start = decoder_start(model)
     ids, mask = _padded([p.context for p in prompts], pad, "right", device)
     encoded = model.get_encoder()(input_ids=ids, attention_mask=mask).last_hidden_state
     for chunk in chunked(rows, 0, int(model.config.vocab_size), encoded.nbytes // len(prompts)):
@@ -162,14 +168,6 @@ def _score_seq2seq(model: Any, prompts: Sequence[Prompt], rows: Sequence[Row], p
                 use_cache=False,
             ).logits
         _read(chunk, 0, head.select(logits, wanted))
-
-
-def decoder_start(model: Any) -> int:
-    """Return the token that an encoder-decoder's answers begin with."""
-    start = model.config.decoder_start_token_id
-    if start is None:
-        start = getattr(model.generation_config, "decoder_start_token_id", None)
-    return int(model.config.pad_token_id if start is None else start)
 
 
 def _bytes_of(cache: Any) -> int:

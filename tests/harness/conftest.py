@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from lm_eval.api.instance import Instance
 
 from tests import families
@@ -46,6 +48,19 @@ def answer_requests(docs: list[dict[str, Any]], **arguments: Any) -> list[Instan
         Instance("generate_until", doc, (doc["prompt"], dict(settings)), 0, metadata=("hand_gen", n, 1))
         for n, doc in enumerate(docs)
     ]
+
+
+def saved_bart(folder: Path, kind: Any, config: Any, **changes: Any) -> str:
+    """Save a tiny model of BART's shape with a tokenizer."""
+    small: dict[str, Any] = {"vocab_size": families.VOCAB, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
+    small |= {"d_model": 16, "max_position_embeddings": 512, "init_std": 0.3, "forced_eos_token_id": None}
+    for part in ("encoder", "decoder"):
+        small |= {f"{part}_layers": 2, f"{part}_attention_heads": 2, f"{part}_ffn_dim": 16}
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        kind(config(**{**small, **changes})).eval().save_pretrained(folder)
+    families.tiny_tokenizer().save_pretrained(folder)
+    return str(folder)
 
 
 @pytest.fixture(scope="session")

@@ -6,6 +6,7 @@ import pytest
 import torch
 from lm_eval.api.instance import Instance
 from lm_eval.models.huggingface import HFLM
+from transformers import BartConfig, BartForCausalLM, MBartConfig, MBartForConditionalGeneration
 
 from lm_eval_illusion.harness import generation, generation_batch, generation_stock
 from lm_eval_illusion.harness.answers import AnswerText
@@ -13,7 +14,7 @@ from lm_eval_illusion.harness.generation_cache import CannotRunError
 from lm_eval_illusion.harness.model import PrunedHFLM
 from lm_eval_illusion.pairs.reading import line_complete
 from tests import families
-from tests.harness.conftest import answer_requests, paired_doc
+from tests.harness.conftest import answer_requests, paired_doc, saved_bart
 
 NAN = float("nan")
 TEXTS = [
@@ -277,6 +278,30 @@ def test_paired_and_other_requests_may_be_mixed_and_keep_their_order(tiny):
     mixed = [request for pair in zip(ours, others, strict=True) for request in pair]
     assert lm.generate_until(mixed, True) == expected
     assert [isinstance(text, AnswerText) for text in lm.generate_until(mixed, True)] == [True, False] * 4
+
+
+@pytest.mark.parametrize("way", ["loop", "stock", "extra arguments"])
+def test_learned_positions_that_count_the_padding_change_no_answer_with_the_batch_size(tmp_path, way):
+    folder = saved_bart(tmp_path, BartForCausalLM, BartConfig, is_decoder=True, is_encoder_decoder=False)
+    extra = {"repetition_penalty": 1.3} if way == "extra arguments" else {}
+    said = {}
+    for size in (1, 3):
+        lm = pruned(folder, backend="causal", batch_size=size)
+        lm._loop_refused = way == "stock"
+        said[size] = [(str(a), a.illusion) for a in lm.generate_until(answer_requests(DOCS, **extra), True)]
+        assert lm._loop_refused == (way == "stock")
+    assert len({text for text, _ in said[1]}) > 1
+    assert said[3] == said[1]
+
+
+@pytest.mark.parametrize("start", [None, 7])
+def test_mbart_begins_its_answers_as_generate_does(tmp_path, start, no_stock):
+    changes = {"decoder_start_token_id": start}
+    folder = saved_bart(tmp_path, MBartForConditionalGeneration, MBartConfig, **changes)
+    expected = HFLM(pretrained=folder, device="cpu", batch_size=1).generate_until(plain(), True)
+    assert len(set(expected)) > 3
+    for size in (1, 3):
+        assert no_stock(pruned(folder, batch_size=size)).generate_until(plain(), True) == expected
 
 
 # ------------------------------------------------------------------ the fallback

@@ -8,13 +8,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lm_eval.api.instance import Instance
 from lm_eval.models.huggingface import HFLM
-from transformers import DynamicCache, Qwen3NextConfig, Qwen3NextForCausalLM, StaticCache
+from transformers import (
+    BartConfig,
+    BartForCausalLM,
+    DynamicCache,
+    MptConfig,
+    MptForCausalLM,
+    Qwen3NextConfig,
+    Qwen3NextForCausalLM,
+    StaticCache,
+)
 
 from lm_eval_illusion.harness import generation, generation_cache
 from lm_eval_illusion.harness.batching import AUTO_BATCH_TOKENS, batch_rows, like_length
 from lm_eval_illusion.harness.generation_batch import Batch
 from lm_eval_illusion.harness.generation_cache import CannotRunError
 from lm_eval_illusion.harness.generation_head import turned_head, turned_linear
+from lm_eval_illusion.harness.generation_padding import may_be_padded
 from lm_eval_illusion.harness.generation_row import choose
 from lm_eval_illusion.harness.model import PrunedHFLM
 from tests import families
@@ -72,6 +82,49 @@ def test_rows_of_any_length_that_leave_and_join_say_what_each_says_alone(family,
         got = answers(model, requests, batch_size)
         assert [list(answer.tokens) for answer in got] == expected
     assert {answer.finish for answer in got} <= {"stop", "length"}
+
+
+def without_positions(kind: str):
+    """A model whose forward takes no positions: BART's decoder learned them, the others see distances."""
+    small = {"vocab_size": families.VOCAB, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
+    made = {
+        "bart": lambda: BartForCausalLM(
+            BartConfig(
+                **small, d_model=16, decoder_layers=2, decoder_attention_heads=2, decoder_ffn_dim=16, init_std=0.3,
+                max_position_embeddings=128, is_decoder=True, is_encoder_decoder=False, forced_eos_token_id=None,
+            )
+        ),
+        "mpt": lambda: MptForCausalLM(
+            MptConfig(**small, d_model=16, n_layers=2, n_heads=2, max_seq_len=128, initializer_range=0.3)
+        ),
+        "bloom": lambda: families.build("bloom", seed=1),
+    }  # fmt: skip
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        return made[kind]().eval()
+
+
+@pytest.mark.parametrize(("kind", "beside"), [("bart", False), ("mpt", True), ("bloom", True)])
+def test_a_model_that_padding_would_move_answers_prompts_of_one_length_together(kind, beside, steps):
+    model = without_positions(kind)
+    rows = families.token_rows(len(LENGTHS), 24, seed=3).tolist()
+    lengths = [*LENGTHS[:-2], LENGTHS[0], LENGTHS[0]]  # three of one length
+    requests = asked([row[:length] for row, length in zip(rows, lengths, strict=True)], LIMITS)
+    expected = [alone(model, request) for request in requests]
+    assert len({token for tokens in expected for token in tokens}) > 5
+    for batch_size in (1, 2, 4, "auto"):
+        steps.clear()
+        assert [list(answer.tokens) for answer in answers(model, requests, batch_size)] == expected
+        most = {1: 1, 2: 2}.get(batch_size, 3)
+        assert max(count for count, _ in steps) == most if not beside else max(count for count, _ in steps) >= most
+
+
+@torch.no_grad()
+def test_padding_is_tried_only_where_no_positions_are_taken(monkeypatch):
+    model = families.build("llama")
+    monkeypatch.setattr(type(model), "generate", lambda *_, **__: pytest.fail("tried"))
+    assert may_be_padded(model, (5, 6, 7), pad=0, device="cpu")
+    assert not may_be_padded(without_positions("bart"), (5,), pad=0, device="cpu")
 
 
 @pytest.mark.parametrize("family", ["llama", "gemma3", "gpt2", "t5"])

@@ -256,6 +256,34 @@ def test_a_thought_is_cut_off_where_its_end_token_says(tiny):
     assert all(answer.illusion["fits"] for answer in answers)
 
 
+@pytest.mark.parametrize("memory", [False, True])
+def test_a_batch_that_fails_later_is_scored_as_stock_too_and_want_of_memory_is_told(tiny, monkeypatch, caplog, memory):
+    from lm_eval_illusion.harness import scoring
+
+    model, real, calls = pruned(tiny("llama"), batch_size=1), scoring.score, []
+    error = (torch.OutOfMemoryError if memory else RuntimeError)("size of tensor a (2) must match that of b (7)")
+
+    def breaking(*args, **kwargs):
+        calls.append(1)
+        if len(calls) > 2:
+            raise error
+        return real(*args, **kwargs)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(scoring, "score", breaking)
+        if memory:
+            with pytest.raises(torch.OutOfMemoryError):
+                model.loglikelihood(choice_requests(DOCS), True)
+            return
+        fallen = model.loglikelihood(choice_requests(DOCS), True)
+        assert model.loglikelihood(choice_requests(DOCS), True) == fallen
+    assert len(calls) == 3
+    lines = [record.message for record in caplog.records if "no shared prefill" in record.message]
+    assert len(lines) == 1
+    expected = HFLM(pretrained=tiny("llama"), device="cpu", batch_size=1).loglikelihood(choice_requests(DOCS), True)
+    assert [p[0] for p in fallen] == pytest.approx([p[0] for p in expected], abs=1e-3)
+
+
 def test_a_model_whose_cache_cannot_be_copied_is_scored_as_stock(tiny, monkeypatch, caplog):
     from lm_eval_illusion.harness import scoring
 

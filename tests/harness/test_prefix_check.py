@@ -5,20 +5,43 @@ import torch
 from lm_eval.api.instance import Instance
 from lm_eval.models.huggingface import HFLM
 from transformers import (
+    BartConfig,
+    BartForCausalLM,
+    BartForConditionalGeneration,
+    BlenderbotConfig,
+    BlenderbotForCausalLM,
+    BlenderbotForConditionalGeneration,
+    BloomConfig,
+    BloomForCausalLM,
     DynamicCache,
+    FalconConfig,
+    FalconForCausalLM,
     JambaConfig,
     JambaForCausalLM,
     Lfm2Config,
     Lfm2ForCausalLM,
     LlamaConfig,
     LlamaForCausalLM,
+    M2M100Config,
+    M2M100ForConditionalGeneration,
+    MBartConfig,
+    MBartForCausalLM,
+    MBartForConditionalGeneration,
+    MiniMaxConfig,
+    MiniMaxForCausalLM,
+    MptConfig,
+    MptForCausalLM,
+    PegasusConfig,
+    PegasusForConditionalGeneration,
     Phi3Config,
     Phi3ForCausalLM,
     Qwen3NextConfig,
     Qwen3NextForCausalLM,
+    RoFormerConfig,
+    RoFormerForCausalLM,
 )
 
-from lm_eval_illusion.harness import prefix_check
+from lm_eval_illusion.harness import prefix_check, scoring
 from lm_eval_illusion.harness.model import PrunedHFLM
 from tests import families
 
@@ -26,10 +49,17 @@ PROMPTS = ["The river Nile flows through", "A b", "Who wrote the letter? Anna Be
 ENDINGS = [" eleven countries and more", " x", " Anna Berg."]
 
 
-def saved(folder, kind, config):
+PROMPT = scoring.Prompt(tuple(range(5, 35)), ((9, 10, 11),))
+
+
+def seeded(kind, config):
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        kind(config).eval().save_pretrained(folder)
+        return kind(config).eval()
+
+
+def saved(folder, kind, config):
+    seeded(kind, config).save_pretrained(folder)
     families.tiny_tokenizer().save_pretrained(folder)
     return str(folder)
 
@@ -38,11 +68,11 @@ def asked(endings=ENDINGS, prompts=PROMPTS):
     return [Instance("loglikelihood", {}, (p, e), n) for n, p in enumerate(prompts) for e in endings]
 
 
-def both(path, requests, **options):
-    """Return our model, its scores, and those of stock at batch size 1."""
+def both(path, requests, stock_batch=1, **options):
+    """Return our model, its scores, and those of stock, at batch size 1 unless another is wanted."""
     ours = PrunedHFLM(pretrained=path, device="cpu", batch_size=4, method="none", **options)
     got = [pair[0] for pair in ours.loglikelihood(requests, True)]
-    stock = HFLM(pretrained=path, device="cpu", batch_size=1, **options).loglikelihood(requests, True)
+    stock = HFLM(pretrained=path, device="cpu", batch_size=stock_batch, **options).loglikelihood(requests, True)
     return ours, got, [pair[0] for pair in stock]
 
 
@@ -88,6 +118,133 @@ def test_a_model_that_carries_its_state_on_keeps_the_shared_prefill(tmp_path, fa
     ours, got, expected = both(saved(tmp_path, *family()), asked())
     assert ours._shared_prefix
     assert got == pytest.approx(expected, abs=1e-3)
+
+
+def minimax():
+    changes = {"num_local_experts": 2, "num_experts_per_tok": 1, "block_size": 8}
+    return MiniMaxForCausalLM, MiniMaxConfig(**families._common(**changes))
+
+
+def test_a_model_whose_state_stays_where_its_row_was_is_scored_as_stock(tmp_path, caplog):
+    """MiniMax reorders keys and values and leaves the states of its linear attention as they were."""
+    ours, got, expected = both(saved(tmp_path, *minimax()), asked())
+    assert got == pytest.approx(expected, abs=1e-3)
+    assert not ours._shared_prefix
+    assert len(warned(caplog)) == 1
+
+
+def bart(kind, config, **changes):
+    return kind, config(
+        vocab_size=families.VOCAB, d_model=16, max_position_embeddings=128, init_std=0.3,
+        encoder_layers=2, encoder_attention_heads=2, encoder_ffn_dim=16,
+        decoder_layers=2, decoder_attention_heads=2, decoder_ffn_dim=16, **changes,
+    )  # fmt: skip
+
+
+def decoder(kind, config):
+    return bart(kind, config, is_decoder=True, is_encoder_decoder=False)
+
+
+DECODERS = [(BartForCausalLM, BartConfig), (MBartForCausalLM, MBartConfig), (BlenderbotForCausalLM, BlenderbotConfig)]
+
+
+@pytest.mark.parametrize("pair", DECODERS, ids=lambda pair: pair[0].__name__)
+def test_learned_positions_that_count_the_padding_are_scored_as_stock(tmp_path, caplog, pair):
+    ours, got, expected = both(saved(tmp_path, *decoder(*pair)), asked(), backend="causal")
+    assert got == pytest.approx(expected, abs=1e-3)
+    assert not ours._shared_prefix
+    (line,) = warned(caplog)
+    assert line.endswith("padding to the left of a prompt changes its scores, and its forward takes no positions")
+
+
+@pytest.mark.parametrize("pair", DECODERS, ids=lambda pair: pair[0].__name__)
+def test_they_are_found_out_in_half_precision_too(pair):
+    kind, config = decoder(*pair)
+    model = seeded(kind, config).to(torch.bfloat16)
+    assert prefix_check.why_not(model, PROMPT, pad=0, device="cpu").startswith("padding to the left")
+
+
+def mpt():
+    return MptForCausalLM, MptConfig(
+        vocab_size=families.VOCAB, d_model=16, n_layers=2, n_heads=2, max_seq_len=128, initializer_range=0.3
+    )
+
+
+def bloom():
+    return BloomForCausalLM, BloomConfig(
+        vocab_size=families.VOCAB, hidden_size=16, n_layer=2, n_head=2, initializer_range=0.3
+    )
+
+
+def falcon_alibi():
+    return FalconForCausalLM, FalconConfig(
+        vocab_size=families.VOCAB, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, alibi=True,
+        initializer_range=0.3, max_position_embeddings=128,
+    )  # fmt: skip
+
+
+def roformer():
+    return RoFormerForCausalLM, RoFormerConfig(
+        vocab_size=families.VOCAB, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=16,
+        initializer_range=0.3, is_decoder=True, max_position_embeddings=128,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("family", [mpt, bloom, falcon_alibi, roformer])
+def test_distances_and_positions_along_the_mask_keep_the_shared_prefill(tmp_path, family):
+    ours, got, expected = both(saved(tmp_path, *family()), asked())
+    assert ours._shared_prefix
+    assert got == pytest.approx(expected, abs=1e-3)
+    half = seeded(*family()).to(torch.bfloat16)
+    assert prefix_check.why_not(half, PROMPT, pad=0, device="cpu") is None
+
+
+SEQ2SEQ = [
+    (BartForConditionalGeneration, BartConfig),
+    (M2M100ForConditionalGeneration, M2M100Config),
+    (PegasusForConditionalGeneration, PegasusConfig),
+    (BlenderbotForConditionalGeneration, BlenderbotConfig),
+]
+
+
+@pytest.mark.parametrize("pair", SEQ2SEQ, ids=lambda pair: pair[0].__name__)
+def test_encoder_decoders_whose_labels_stand_behind_the_start_keep_the_shared_prefill(tmp_path, pair):
+    ours, got, expected = both(saved(tmp_path, *bart(*pair)), asked())
+    assert ours._shared_prefix
+    assert got == pytest.approx(expected, abs=1e-3)
+    half = seeded(*bart(*pair)).to(torch.bfloat16)
+    assert prefix_check.why_not(half, PROMPT, pad=0, device="cpu") is None
+
+
+@pytest.mark.parametrize("start", [None, 2])
+def test_labels_that_stand_behind_their_own_last_one_are_scored_as_stock(tmp_path, caplog, start):
+    mbart = bart(MBartForConditionalGeneration, MBartConfig, decoder_start_token_id=start)
+    # Stock pads labels with 0, not with mBART's own padding: what a label begins with depends on the batch there.
+    ours, got, expected = both(saved(tmp_path, *mbart), asked(), stock_batch=4)
+    assert got == pytest.approx(expected, abs=1e-3)
+    assert not ours._shared_prefix
+    (line,) = warned(caplog)
+    assert line.endswith("its labels do not stand behind the token that its decoder starts with")
+
+
+def test_a_model_that_takes_no_labels_is_not_compared(monkeypatch):
+    model = families.build("t5")
+    real = type(model).forward
+
+    def forward(self, *args, labels=None, **kwargs):
+        if labels is not None:
+            raise ValueError("Expected input batch_size (30) to match target batch_size (1).")
+        return real(self, *args, **kwargs)
+
+    monkeypatch.setattr(type(model), "forward", forward)
+    assert prefix_check.why_not(model, PROMPT, pad=0, device="cpu") is None
+
+
+def test_nothing_is_refused_where_there_are_no_numbers_to_compare():
+    for model in (families.build("t5"), families.build("bloom")):
+        with torch.no_grad():
+            model.get_output_embeddings().weight.fill_(float("nan"))
+        assert prefix_check.why_not(model, PROMPT, pad=0, device="cpu") is None
 
 
 @pytest.mark.parametrize("family", [family for family in families.FAMILIES if family != "t5"])

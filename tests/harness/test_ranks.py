@@ -5,6 +5,7 @@ import math
 
 import pytest
 import torch
+from transformers import MBartConfig, MBartForConditionalGeneration
 
 from lm_eval_illusion.harness import prefix_check
 from lm_eval_illusion.harness.answering import GreedyAnswering
@@ -12,7 +13,8 @@ from lm_eval_illusion.harness.branching import Limits
 from lm_eval_illusion.harness.ranks import Greedy, answer_tokens, greedy, read_ranks
 from lm_eval_illusion.harness.readout import TokenReading, token_reading
 from lm_eval_illusion.harness.together import together
-from tests.harness.conftest import answer_requests
+from tests import families
+from tests.harness.conftest import answer_requests, saved_bart
 from tests.harness.probes import At, Never, Table, nan_model, probe_doc, probe_request, pruned, told
 
 NAN, INF = math.nan, math.inf
@@ -204,3 +206,40 @@ def test_a_model_that_does_not_go_on_after_a_cached_prompt_is_read_in_one_pass(t
     assert found["ranks"] == expected["ranks"]
     assert found["logprobs"] == pytest.approx(expected["logprobs"], abs=1e-4)
     assert copy.deepcopy(found) == found
+
+
+@pytest.mark.parametrize("way", ["rows", "texts"])
+@pytest.mark.parametrize("start", [None, 7])
+def test_mbart_is_read_behind_the_token_that_its_answers_begin_with(tmp_path, start, way, monkeypatch):
+    """Its labels stand behind their own last one, so as stock it is scored otherwise."""
+    changes = {"decoder_start_token_id": start}
+    lm = pruned(saved_bart(tmp_path, MBartForConditionalGeneration, MBartConfig, **changes))
+    lm.generate_until([asked()], True)
+    lm._ways.left = lm._ways.left[lm._ways.left.index(way) :]
+    request = asked()
+    prompt = lm.tok_batch_encode([request.args[0]])[0]
+    with torch.no_grad():
+        begun = lm.model.generate(prompt, max_new_tokens=3, do_sample=False, eos_token_id=None)[0].tolist()
+    assert begun[0] == (families.BOS if start is None else start)
+    monkeypatch.setattr(type(lm), "_tokens", lambda self, *pair: (prompt[0].tolist(), begun[1:]))
+    found = lm.generate_until([request], True)[0].illusion["ranks"]
+    assert (found["ranks"], found["leave"]) == ([1, 1, 1], None)
+    before = torch.tensor([begun[:-1]])
+    with torch.no_grad():
+        logprobs = lm.model(input_ids=prompt, decoder_input_ids=before).logits[0].log_softmax(-1)
+    assert found["logprobs"] == pytest.approx(logprobs[range(3), begun[1:]].tolist(), abs=1e-4)
+    monkeypatch.undo()
+    found = lm.generate_until([request], True)[0].illusion["ranks"]
+    said = greedy_total(lm, prompt, begun[0], found["greedy_tokens"])
+    assert found["greedy_logprob"] == pytest.approx(said, abs=1e-3)
+
+
+def greedy_total(lm, prompt, start, count):
+    """The sum of log-probabilities of the greedy tokens behind a start token, by hand."""
+    new, total = [start], 0.0
+    with torch.no_grad():
+        for _ in range(count):
+            logprobs = lm.model(input_ids=prompt, decoder_input_ids=torch.tensor([new])).logits[0, -1].log_softmax(-1)
+            new.append(int(logprobs.argmax()))
+            total += float(logprobs.max())
+    return total

@@ -184,6 +184,37 @@ def test_a_failed_point_shows_in_the_exit_code_and_the_report_is_made(llama, tmp
     assert (tmp_path / "out" / "report" / "report.html").is_file()
 
 
+def test_a_report_that_fails_is_counted_apart_and_files_that_are_gone_are_made_again(
+    llama, tmp_path, monkeypatch, capsys
+):
+    from lm_eval_illusion import cli
+
+    file = write(tmp_path / "s.yaml", models=[llama], methods=["magnitude"], sparsities=[0.5])
+    monkeypatch.setattr(sys, "argv", ["x", "sweep", str(file), "--out", str(tmp_path / "out")])
+
+    def cannot(*given, **how):
+        raise IllusionError("no samples of one run")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(cli, "write_and_show", cannot)
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+    assert ended.value.code == 2
+    failed, error = capsys.readouterr().err.strip().splitlines()[-2:]
+    assert failed == f"failed: report {tmp_path / 'out' / 'report'}: no samples of one run"
+    assert error.startswith("error: 1 of 1 reports could not be made, each named above; what is finished is kept: ")
+    assert "points failed" not in error
+    for path in (tmp_path / "out" / "llama" / "magnitude-0.5").rglob("samples_*"):
+        path.unlink()
+    kept = {path: path.stat().st_mtime_ns for path in (tmp_path / "out" / "llama" / "dense").rglob("*_*")}
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert not ended.value.code
+    assert re.findall("now llama (.*)", capsys.readouterr().err) == ["magnitude-0.5"]
+    assert all(path.stat().st_mtime_ns == time for path, time in kept.items())
+    assert (tmp_path / "out" / "report" / "report.md").is_file()
+
+
 @pytest.fixture
 def stops(monkeypatch):
     """A method that is interrupted the first time it is asked to prune, and prunes by magnitude from then on."""

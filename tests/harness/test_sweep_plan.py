@@ -8,7 +8,9 @@ import pytest
 import yaml
 
 from lm_eval_illusion.errors import IllusionError
+from lm_eval_illusion.harness.run_folder import differences
 from lm_eval_illusion.harness.sweep.plan import plan_sweep
+from prune_hooks.fingerprints import code_fingerprints
 from tests import families
 
 
@@ -109,6 +111,48 @@ def test_a_mask_is_one_point(plan, tmp_path):
     assert run.made_from()["files"] != before
 
 
+USERS = """
+from prune_hooks.registry import Method
+from prune_hooks.statistics import Needs
+MINE = Method("mine", Needs.NOTHING, print)
+def shares(targets, sparsity):
+    return [sparsity]
+"""
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        {"method": "users_own:MINE"},
+        {"method": "users_package.methods:MINE"},
+        {"allocation": "users_own:shares"},
+        {"method": "dsnot", "method_options": "start:users_own:MINE"},
+        {"method": "dsnot", "method_options": {"start": "users_package.methods:MINE"}},
+    ],
+)
+def test_edited_code_of_ones_own_makes_another_run(plan, tmp_path, monkeypatch, named):
+    package = tmp_path / "users_package"
+    package.mkdir()
+    one, helper = tmp_path / "users_own.py", package / "helper.py"
+    for path in (one, helper, package / "__init__.py", package / "methods.py"):
+        path.write_text(USERS)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    run = plan(methods=["wanda"]).points[1].run
+    run = replace(run, model_args={**run.model_args, **named})
+    before = run.made_from()
+    (package / "__pycache__").mkdir()
+    (package / "__pycache__" / "methods.pyc").write_text("compiled")
+    assert run.made_from() == before
+    for path in (one, helper):  # a method in a package may use any other module of it
+        path.write_text(USERS + "# edited")
+    assert differences(before, run.made_from()) == ["files"]
+
+
+def test_code_that_cannot_be_found_is_left_to_the_run_to_complain_of():
+    for missing in ("users_nothing:MINE", ":MINE", "users.nothing:MINE", "builtins:print"):
+        assert code_fingerprints(missing) == {}
+
+
 def test_files_that_options_name_are_part_of_what_a_run_was_made_from(plan, tmp_path):
     for name in ("table.json", "shares.json", "owl.json"):
         (tmp_path / name).write_text("{}")
@@ -120,6 +164,20 @@ def test_files_that_options_name_are_part_of_what_a_run_was_made_from(plan, tmp_
     }
     files = replace(run, model_args={**run.model_args, **named}).made_from()["files"]
     assert {Path(path).name for path in files} >= {"table.json", "shares.json", "owl.json"}
+
+
+@pytest.mark.parametrize("name", ["tokenizer", "peft", "delta", "calibration", "mask"])
+def test_folders_that_model_arguments_name_are_too(plan, tmp_path, monkeypatch, name):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "held").mkdir()
+    run = plan(methods=["magnitude"]).points[1].run
+    for named in (str(tmp_path / "held"), "~/held"):
+        asked = replace(run, model_args={**run.model_args, name: named})
+        (tmp_path / "held" / "file.json").write_text("{}")
+        before = asked.made_from()
+        assert asked.made_from() == before
+        (tmp_path / "held" / "file.json").write_text("{ }")
+        assert differences(before, asked.made_from()) == ["files"]
 
 
 def test_a_rule_of_ones_own_is_in_the_name(plan, monkeypatch):
