@@ -123,6 +123,10 @@ class Receipt:
             lines.append(
                 ("removed", f"{before - after} of {before} block parameters; {self.structured['reload']} reloads")
             )
+            if "expected_sparsity" in self.structured:
+                left = self.structured["undecided_gates"]
+                expected = self.structured["expected_sparsity"]
+                lines.append(("gates", f"expected sparsity {expected:.4f}, {left:.0%} of the gates undecided"))
         if self.allocation is not None:
             lines.append(("blocks", " ".join(f"{block['sparsity']:.4f}" for block in self.allocation["blocks"])))
         if self.saved_mask is not None:
