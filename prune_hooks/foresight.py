@@ -13,10 +13,11 @@ def check_spec(spec: PruneSpec) -> None:
     """Finds what is wrong with a spec before any model is there.
 
     Raises:
-        PruneError: for an unknown method, allocation or option, a pattern that goes with no such allocation, or
-            calibration text that is needed and not to be had.
+        PruneError: for an unknown method, allocation or option, a damaged mask file, a pattern that goes with no such
+            allocation, or calibration text that is needed and not to be had.
     """
     method, rule = get_method(spec.method), get_allocation(spec.allocation)
+    method = method.bind(spec) if method.bind is not None else method
     needs = method.needs_with(method.resolve(spec.method_options)) | rule.needs
     rule.resolve(spec.allocation_options)
     if spec.method != "none" and spec.sparsity:

@@ -156,7 +156,11 @@ WRONG = {
         r"method_options: alps is not asked",
     ),
     "unknown option": ({"method_options": {"wanda": {"a": 1}}}, r"method 'wanda' has no option 'a'"),
-    "mask without a file": ({"methods": ["mask"]}, r"a file and the method mask go together"),
+    "mask without a file": ({"methods": ["mask"]}, r"a file and the method mask .* go together"),
+    "a start mask without a file": (
+        {"methods": ["dsnot"], "method_options": {"dsnot": {"start": "mask"}}},
+        r"a file and the method mask \(or dsnot with start: mask\) go together",
+    ),
     "pattern under a rule": ({"patterns": ["2:4"], "allocations": ["owl"]}, r"n:m patterns go with uniform alone"),
     "unused sparsities": ({"sparsities": [0.5], "patterns": ["2:4"]}, r"sparsities: no pattern here uses them"),
     "dense method": ({"methods": ["none"]}, r"none is the dense model, which is always a point"),
