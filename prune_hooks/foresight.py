@@ -7,6 +7,7 @@ from prune_hooks.calibration.sources import check_source
 from prune_hooks.registry import get_allocation, get_method
 from prune_hooks.spec import PruneSpec
 from prune_hooks.statistics import Needs
+from prune_hooks.structured.registry import StructuredMethod
 
 
 def check_spec(spec: PruneSpec) -> None:
@@ -22,5 +23,7 @@ def check_spec(spec: PruneSpec) -> None:
     rule.resolve(spec.allocation_options)
     if spec.method != "none" and spec.sparsity:
         require_possible(spec)
+        if isinstance(method, StructuredMethod):
+            method.require_plain(spec)
         if needs is not Needs.NOTHING and isinstance(spec.calibration, str):
             check_source(spec.calibration, spec.calibration_languages)

@@ -17,7 +17,7 @@ import torch
 
 from prune_hooks.errors import PruneError
 from prune_hooks.options import Option
-from prune_hooks.structured.counts import fill
+from prune_hooks.structured.counts import fill, require_some
 from prune_hooks.structured.cut import cut_part, settle
 from prune_hooks.structured.families import FAMILIES, Family, attention_part, mlp_part, model_type
 from prune_hooks.structured.gate_training import Gated, seeded, train
@@ -111,6 +111,8 @@ def choose(gated: Sequence[Gated], target: float) -> list[list[int]]:
 
 
 def _require_reach(gated: Sequence[Gated], total: int, sparsity: float) -> None:
+    sizes = [gates.size for gates in gated if gates.part.units > 1]
+    require_some("l0", sparsity, sizes, total, "blocks")
     reach = sum(gates.size * (gates.part.units - 1) for gates in gated) / total
     if sparsity > reach:
         raise PruneError(
