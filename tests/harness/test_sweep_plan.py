@@ -109,6 +109,23 @@ def test_a_mask_is_one_point(plan, tmp_path):
     assert run.made_from()["files"] != before
 
 
+def test_a_saved_mask_that_dsnot_refines_is_one_point_a_seed(plan, tmp_path):
+    from prune_hooks import save_mask
+    from tests.families import build
+
+    file = tmp_path / "mask.safetensors"
+    save_mask(build("llama"), file)
+    sweep = plan(
+        methods=["wanda", "dsnot"],
+        sparsities=[0.4, 0.5],
+        method_options={"dsnot": {"start": "mask"}},
+        mask=str(file),
+    )
+    (run,) = [p.run for p in sweep.points if p.method == "dsnot"]
+    assert (run.model_args["mask"], run.model_args["method_options"]) == (str(file), "start:mask")
+    assert "sparsity" not in run.model_args
+
+
 def test_files_that_options_name_are_part_of_what_a_run_was_made_from(plan, tmp_path):
     for name in ("table.json", "shares.json", "owl.json"):
         (tmp_path / name).write_text("{}")
