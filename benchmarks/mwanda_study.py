@@ -41,6 +41,10 @@ ALLOCATIONS = {
 # --- cells
 
 
+SEVERAL = ("all", "mbs")
+"""Calibrations of more than one language."""
+
+
 def choices(args: argparse.Namespace) -> Iterator[Cell]:
     """Yields what `choose` measures; lambda 0 with g 0 is Wanda."""
     for sparsity in args.sparsity:
@@ -51,11 +55,12 @@ def choices(args: argparse.Namespace) -> Iterator[Cell]:
 
 
 def calibrations(args: argparse.Namespace) -> Iterator[Cell]:
-    """Yields what `calibrate` measures."""
+    """Yields what `calibrate` measures; mwanda only where there is more than one language, as it needs them."""
     for sparsity in args.sparsity:
         for method in args.methods:
             for name in (*args.targets, *(["en"] if "en" not in args.targets else []), "all", "mbs"):
-                yield {"sparsity": sparsity, "method": method, "calibration": name}
+                if method != "mwanda" or name in SEVERAL:
+                    yield {"sparsity": sparsity, "method": method, "calibration": name}
 
 
 def options_of(cell: Cell, args: argparse.Namespace, languages: Sequence[str]) -> dict[str, Any]:
@@ -166,7 +171,7 @@ def write_sweeps(args: argparse.Namespace) -> str:
         languages = {"all": list(texts), "mbs": ["mbs"]}.get(name, [name])
         sweep: dict[str, Any] = {
             "models": [args.checkpoint],
-            "methods": list(args.methods),
+            "methods": [method for method in args.methods if method != "mwanda" or name in SEVERAL],
             "sparsities": list(args.sparsity),
             "tasks": [f"{args.task}_{code}" for code in dict.fromkeys(("en", *args.targets))],
             "items": args.items,

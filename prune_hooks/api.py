@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from prune_hooks.engine import Done, prune_along_walk, prune_without_inputs, wat
 from prune_hooks.errors import PruneError
 from prune_hooks.heap import Heap
 from prune_hooks.mask_files import require_free, save_mask
+from prune_hooks.mask_header import read_header
 from prune_hooks.phases import Phases
 from prune_hooks.precision import Precision
 from prune_hooks.receipt import Receipt, WeightRecord, circumstances, count_zeros, hash_weights, whole_model_sparsity
@@ -75,7 +77,10 @@ def prune(
     rule.resolve(spec.allocation_options)
     asked = 0.0 if method.name == "none" else spec.sparsity
     if not asked:
-        return dense_receipt(model, spec)
+        if spec.mask:  # it removes nothing, and still has to be one for this model
+            targets = find_targets(model)
+            _check(method, targets, [0.0] * len(targets.blocks), options)
+        return replace(dense_receipt(model, spec), mask=_mask_put(spec))
     load = partial(reuse.rows, make=_rows) if reuse else _rows
     if isinstance(method, StructuredMethod):
         _require_no_mask(spec)
@@ -92,7 +97,7 @@ def prune(
     allotment: Allotment | None = None
     if rule.needs is Needs.NOTHING:
         allotment = allot(rule, spec, targets, asked)
-        _check(method, targets, allotment, options)
+        _check(method, targets, allotment.shares, options)
     weights = targets.weights()
     device = weights[0].device
     phases = Phases(device)
@@ -111,6 +116,8 @@ def prune(
                 fit = min(batch_rows or rows_at_once(model, targets, shape, device, spec.sequential), shape[0])
                 calibration["batch_rows"] = fit
                 calibration["forward_dtype"] = str(precision.dtype).removeprefix("torch.")
+                if method.check_text is not None:
+                    method.check_text(calibration["tokens_per_language"], options)
                 batches = make_batches(model, rows, fit)
                 if languages is not None and Needs.LANGUAGES in needs | rule.needs:
                     labels = Labels.of(*languages, model, targets, fit)
@@ -118,7 +125,7 @@ def prune(
             with phases.phase("allocation"):
                 look = watch_dense(model, rule.needs, targets, batches, precision, progress, labels)
                 allotment = allot(rule, spec, targets, asked, look)
-            _check(method, targets, allotment, options)
+            _check(method, targets, allotment.shares, options)
         shares = allotment.shares
         with phases.phase("prune"):
             if needs is Needs.NOTHING:
@@ -149,14 +156,20 @@ def prune(
         weights_sha256=digest,
         allocation=table(rule, spec, targets, allotment),
         saved_mask=saved,
+        mask=_mask_put(spec),
     )
 
 
-def _check(method: Method, targets: Targets, allotment: Allotment, options: Mapping[str, Any]) -> None:
+def _check(method: Method, targets: Targets, shares: Sequence[float], options: Mapping[str, Any]) -> None:
     """Lets a method refuse what is out of its reach."""
     if method.check is not None:
-        pairs = zip(targets.blocks, allotment.shares, strict=True)
+        pairs = zip(targets.blocks, shares, strict=True)
         method.check([(weight, share) for block, share in pairs for weight in block.weights()], options)
+
+
+def _mask_put(spec: PruneSpec) -> dict[str, str] | None:
+    """Returns the mask that a spec rests on, as a receipt lists it."""
+    return {"path": spec.mask, "sha256": read_header(Path(spec.mask)).digest} if spec.mask else None
 
 
 def _require_no_mask(spec: PruneSpec) -> None:

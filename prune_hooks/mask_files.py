@@ -73,7 +73,7 @@ class MaskFile:
         """Reads the file.
 
         Raises:
-            PruneError: no mask file, or bits that are not those its digest was made of.
+            PruneError: no mask file, bits that are not those its digest was made of, or another count of them.
         """
         from safetensors import SafetensorError
         from safetensors.torch import load_file
@@ -90,6 +90,12 @@ class MaskFile:
             raise PruneError(
                 f"mask {path} is damaged (SHA-256 {found[:16]}): expected {self.header.digest[:16]}, that of the mask "
                 "when it was saved; copy or write it anew"
+            )
+        removed = sum(int(np.unpackbits(bits.numpy()).sum()) for bits in self._packed.values())
+        if removed != self.header.removed:
+            raise PruneError(
+                f"mask {path} is damaged: its header says that {self.header.removed} weights go, its bits remove "
+                f"{removed}; copy or write it anew"
             )
 
     def require_fits(self, weights: Iterable[Weight]) -> None:

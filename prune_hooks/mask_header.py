@@ -1,7 +1,7 @@
 """What a mask file says of itself before its bits are read. Imports no torch.
 
 The file is safetensors: for each weight matrix its mask as packed bits, and a header that gives kind, shapes, counts
-and the digest of all bits.
+and the digest of names, shapes and bits. What the header says is checked against the bits by `mask_files.MaskFile`.
 """
 
 from __future__ import annotations

@@ -88,12 +88,14 @@ class Receipt:
     """Rule, options and a table of the blocks (sparsity, weights, what was measured), absent for uniform."""
     saved_mask: dict[str, str] | None = None
     """Path and SHA-256 of the mask file written; absent if none was asked for."""
+    mask: dict[str, str] | None = None
+    """Path and SHA-256 of the saved mask that was put on or refined; absent if none was."""
     schema: int = SCHEMA
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the receipt as JSON-able values."""
         values = asdict(self)
-        for name in ("structured", "allocation", "saved_mask"):
+        for name in ("structured", "allocation", "saved_mask", "mask"):
             if values[name] is None:
                 del values[name]
         values["weights"] = [
@@ -123,8 +125,14 @@ class Receipt:
             lines.append(
                 ("removed", f"{before - after} of {before} block parameters; {self.structured['reload']} reloads")
             )
+            if "expected_sparsity" in self.structured:
+                left = self.structured["undecided_gates"]
+                expected = self.structured["expected_sparsity"]
+                lines.append(("gates", f"expected sparsity {expected:.4f}, {left:.0%} of the gates undecided"))
         if self.allocation is not None:
             lines.append(("blocks", " ".join(f"{block['sparsity']:.4f}" for block in self.allocation["blocks"])))
+        if self.mask is not None:
+            lines.append(("mask used", f"{self.mask['path']}, sha256 {self.mask['sha256'][:16]}"))
         if self.saved_mask is not None:
             lines.append(("mask", f"{self.saved_mask['path']}, sha256 {self.saved_mask['sha256'][:16]}"))
         if self.unprunable:

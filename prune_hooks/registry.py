@@ -92,6 +92,9 @@ class Method:
     """What else it needs with these options; a PruneError for options that cannot be."""
     check: Callable[[Plan, Mapping[str, Any]], None] | None = None
     """Called before any weight is touched; a PruneError for what is out of reach."""
+    check_text: Callable[[Mapping[str, int], Mapping[str, Any]], None] | None = None
+    """Called with the calibration tokens of each language and the options, before the first forward; a PruneError for
+    text that the method can do nothing with."""
     bind: Callable[[PruneSpec], Method] | None = None
     """The method as it is to be used for one spec, where it rests on more of it than its options."""
 
@@ -153,6 +156,7 @@ def register_method(
     options: Mapping[str, Option] | None = None,
     further: Callable[[Mapping[str, Any]], Needs] | None = None,
     check: Callable[[Plan, Mapping[str, Any]], None] | None = None,
+    check_text: Callable[[Mapping[str, int], Mapping[str, Any]], None] | None = None,
     bind: Callable[[PruneSpec], Method] | None = None,
 ) -> Callable[[PruneFunction], Method]:
     """Makes a function a `Method` with these properties and enters it under `name`; a taken name is a PruneError."""
@@ -161,7 +165,7 @@ def register_method(
         if name in _METHODS:
             raise PruneError(f"method {name!r} is registered twice: expected a new name besides {method_names()}")
         declared = dict(options or {})
-        _METHODS[name] = Method(name, needs, function, whole_model, seeded, declared, further, check, bind)
+        _METHODS[name] = Method(name, needs, function, whole_model, seeded, declared, further, check, check_text, bind)
         return _METHODS[name]
 
     return enter

@@ -27,9 +27,16 @@ from prune_hooks.spec_values import (
 SEQUENTIAL = ("weight", "block")
 MASK = "mask"
 """Name of the method that puts a saved mask onto a model."""
+REFINES = "dsnot"
+"""Name of the method that may start from a saved mask."""
 CALIBRATION_DTYPES = ("model", "bfloat16", "float32")
 _ADDED = ("method_options", "allocation_options", "mask")
 """Fields absent from what is written and digested while they are empty, so that digests made before them still hold."""
+
+
+def rests_on_mask(method: object, options: Mapping[str, Value]) -> bool:
+    """Returns whether a method with these options takes the file `mask`: "mask" itself, or "dsnot" with start:mask."""
+    return method == MASK or (method == REFINES and options.get("start") == MASK)
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +75,7 @@ class PruneSpec:
     allocation_options: Mapping[str, Value] = field(default_factory=dict)
     """Options of the allocation rule, likewise."""
     mask: str = ""
-    """For the method "mask": the file with the mask, which also says the sparsity."""
+    """For the method "mask", and "dsnot" with start:mask: the file with the mask, which also says the sparsity."""
     save_mask: str = field(default="", metadata={"output": True})
     """File to write the mask to, once pruned; changes no weight, so it is in no digest."""
 
@@ -77,7 +84,9 @@ class PruneSpec:
         implied = 0.5 if shape is None else 1 - shape[0] / shape[1]
         for name in ("mask", "save_mask"):
             object.__setattr__(self, name, read_path(name, getattr(self, name)))
-        if self.mask or self.method == MASK:
+        for name in ("method_options", "allocation_options"):
+            object.__setattr__(self, name, parse_options(name, getattr(self, name)))
+        if self.mask or rests_on_mask(self.method, self.method_options):
             implied = self._sparsity_of_mask(shape)
         if self.sparsity is None:
             object.__setattr__(self, "sparsity", implied)
@@ -103,8 +112,6 @@ class PruneSpec:
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, read_whole(name, getattr(self, name), least=1))
         object.__setattr__(self, "prune_seed", read_whole("prune_seed", self.prune_seed, least=0))
-        for name in ("method_options", "allocation_options"):
-            object.__setattr__(self, name, parse_options(name, getattr(self, name)))
         if self.save_mask and (self.method == "none" or not self.sparsity):
             raise PruneError(
                 f"save_mask is {self.save_mask!r}, but nothing is pruned (method {self.method!r}, sparsity "
@@ -114,13 +121,19 @@ class PruneSpec:
     def _sparsity_of_mask(self, shape: tuple[int, int] | None) -> float:
         """Returns the sparsity that the mask file means, having checked what goes with one."""
         if not self.mask:
-            raise PruneError("method 'mask' was given no mask: expected mask=PATH, a file written by save_mask")
-        if self.method != MASK:
-            raise PruneError(f"mask is {self.mask!r}, but method is {self.method!r}: expected method=mask with it")
+            start = "" if self.method == MASK else " with start:mask"
+            raise PruneError(
+                f"method {self.method!r}{start} was given no mask: expected mask=PATH, a file written by save_mask"
+            )
+        if not rests_on_mask(self.method, self.method_options):
+            raise PruneError(
+                f"mask is {self.mask!r}, but method is {self.method!r}: expected method=mask with it, or "
+                "method=dsnot with method_options=start:mask"
+            )
         if shape is not None or self.allocation != "uniform":
             raise PruneError(
-                f"method 'mask' with pattern {self.pattern!r} and allocation {self.allocation!r}: the file says which "
-                "weights go; leave both out"
+                f"method {self.method!r} with a mask, pattern {self.pattern!r} and allocation {self.allocation!r}: the "
+                "file says which weights go; leave both out"
             )
         share = read_header(Path(self.mask)).sparsity
         if self.sparsity is not None and not math.isclose(read_fraction(self.sparsity), share, abs_tol=1e-6):

@@ -50,6 +50,31 @@ def counts_to_remove(
     return groups, channels
 
 
+def require_some(method: str, sparsity: float, sizes: Sequence[int], whole: int, of: str) -> None:
+    """Refuses a sparsity so low that no unit would go.
+
+    Args:
+        method: its name.
+        sparsity: the asked one.
+        sizes: parameters of each unit that may go.
+        whole: parameters that the sparsity is a share of.
+        of: what they are, for the message.
+
+    Raises:
+        PruneError: if nothing may go, or the sparsity is at most half of the smallest unit.
+    """
+    if not sizes:
+        raise PruneError(
+            f"method {method!r} at sparsity {sparsity:g} removes none: no {of} has more than one unit of what may go, "
+            "and one stays; allow both heads and MLP in method_options, or use method=wanda"
+        )
+    if sparsity * whole <= min(sizes) / 2:
+        raise PruneError(
+            f"method {method!r} at sparsity {sparsity:g} removes none: expected more than "
+            f"{min(sizes) / whole / 2:.3g}, half of the smallest unit's share of the {of}; raise sparsity"
+        )
+
+
 def lowest(scores: torch.Tensor, count: int) -> list[int]:
     """Returns the numbers of all but the `count` lowest scores, ascending; of equal ones the first goes."""
     order = scores.sort(stable=True).indices

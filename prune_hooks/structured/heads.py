@@ -7,19 +7,30 @@ not updated.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from tqdm import tqdm
 
+from prune_hooks.errors import PruneError
 from prune_hooks.options import Option
+from prune_hooks.spec import SEQUENTIAL
 from prune_hooks.statistics import Needs, Statistics
-from prune_hooks.structured.counts import counts_to_remove, lowest
+from prune_hooks.structured.counts import counts_to_remove, lowest, require_some
 from prune_hooks.structured.cut import cut_part, settle
 from prune_hooks.structured.families import FAMILIES, Family, Part, attention_part, matrix, mlp_part, model_type
 from prune_hooks.structured.registry import Job, StructuredOutcome, register_structured
 from prune_hooks.walk import Step, walk
+
+
+def _further(options: Mapping[str, Any]) -> Needs:
+    if not (options["heads"] or options["mlp"]):
+        raise PruneError(
+            "method 'heads' with heads:0+mlp:0: nothing is left that may go; expected heads:1 or mlp:1 in "
+            "method_options"
+        )
+    return Needs.NORMS
 
 
 @register_structured(
@@ -29,12 +40,16 @@ from prune_hooks.walk import Step, walk
         "heads": Option(1, least=0, most=1, about="1: key-value groups may go, with their query heads"),
         "mlp": Option(1, least=0, most=1, about="1: MLP channels may go"),
     },
+    orders=SEQUENTIAL,
+    further=_further,
 )
 def heads(job: Job) -> StructuredOutcome:
     """Removes the lowest groups and channels of each block, block after block, each seeing all earlier ones cut."""
     family = FAMILIES[model_type(job.model)]
     dense_config = job.model.config.to_dict()
     use = (bool(job.options["heads"]), bool(job.options["mlp"]))
+    for block in job.targets.blocks:
+        _require_some(family, block.module, job.spec.sparsity, use)
     plans = [plan(family, block.module, job.spec.sparsity, use) for block in job.targets.blocks]
     layers: list[dict[str, Any]] = []
     steps = walk(job.model, job.targets, job.batches(), job.precision)
@@ -71,6 +86,13 @@ def plan(family: Family, block: Any, sparsity: float, use: tuple[bool, bool]) ->
     size = sum(parameter.numel() for parameter in block.parameters())
     sizes = (attention.size(block), mlp.size(block))
     return counts_to_remove((attention.units, mlp.units), sizes, size, sparsity, use)
+
+
+def _require_some(family: Family, block: Any, sparsity: float, use: tuple[bool, bool]) -> None:
+    parts = zip((attention_part(family, block), mlp_part(family, block)), use, strict=True)
+    sizes = [part.size(block) for part, used in parts if used and part.units > 1]
+    whole = sum(parameter.numel() for parameter in block.parameters())
+    require_some("heads", sparsity, sizes, whole, "block")
 
 
 def scores(block: Any, part: Part, mean_square: torch.Tensor) -> torch.Tensor:

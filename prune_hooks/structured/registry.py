@@ -16,7 +16,8 @@ from prune_hooks.errors import PruneError
 from prune_hooks.options import Option
 from prune_hooks.precision import Precision
 from prune_hooks.registry import Method, Outcome
-from prune_hooks.spec import PruneSpec
+from prune_hooks.spec import SEQUENTIAL, PruneSpec
+from prune_hooks.spec_values import UNSTRUCTURED
 from prune_hooks.statistics import Needs
 from prune_hooks.targets import Targets
 
@@ -73,6 +74,26 @@ class StructuredMethod(Method):
     run: StructuredFunction = field(kw_only=True)
     families: tuple[str, ...] = field(kw_only=True)
     """Every `config.model_type` it can be used on."""
+    orders: tuple[str, ...] = (SEQUENTIAL[0],)
+    """Values of `PruneSpec.sequential` that it tells apart; the first alone where the order is nothing to it."""
+
+    def require_plain(self, spec: PruneSpec) -> None:
+        """Raises PruneError for options of single weights, which say nothing to what removes structures."""
+        if spec.pattern != UNSTRUCTURED:
+            raise PruneError(
+                f"method {self.name!r} with pattern {spec.pattern!r}: a pattern says which single weights stay, and "
+                "this method removes whole structures; expected pattern=unstructured"
+            )
+        if spec.allocation != "uniform":
+            raise PruneError(
+                f"method {self.name!r} with allocation {spec.allocation!r}: it decides by itself what each block "
+                "loses; expected allocation=uniform"
+            )
+        if spec.sequential not in self.orders:
+            raise PruneError(
+                f"method {self.name!r} with sequential={spec.sequential}: it knows no order of matrices within a "
+                "block; expected sequential=weight, the default; leave it out"
+            )
 
     def require_family(self, model: nn.Module) -> None:
         """Raises PruneError, by name, for an architecture the method does not know."""
@@ -94,6 +115,8 @@ def register_structured(
     families: Sequence[str],
     options: Mapping[str, Option] | None = None,
     reasons: Mapping[str, str] | None = None,
+    orders: Sequence[str] = (SEQUENTIAL[0],),
+    further: Callable[[Mapping[str, Any]], Needs] | None = None,
 ) -> Callable[[StructuredFunction], StructuredMethod]:
     """Makes a function a `StructuredMethod` and enters it among the methods; a taken name is a PruneError.
 
@@ -102,13 +125,22 @@ def register_structured(
         families: every `config.model_type` it can be used on.
         options: the options it knows.
         reasons: model_type -> why it is refused, where there is more to say than that it is unknown.
+        orders: values of `PruneSpec.sequential` that it tells apart.
+        further: as for `register_method`; where options that cannot be are refused.
     """
 
     def enter(function: StructuredFunction) -> StructuredMethod:
         if name in registry._METHODS:
             raise PruneError(f"method {name!r} is registered twice: expected a new name")
         method = StructuredMethod(
-            name, Needs.NORMS, _no_group, options=dict(options or {}), run=function, families=tuple(families)
+            name,
+            Needs.NORMS,
+            _no_group,
+            options=dict(options or {}),
+            further=further,
+            run=function,
+            families=tuple(families),
+            orders=tuple(orders),
         )
         registry._METHODS[name] = method
         REASONS.update({(name, kind): reason for kind, reason in (reasons or {}).items()})

@@ -14,7 +14,6 @@ from prune_hooks.phases import Phases
 from prune_hooks.precision import Precision
 from prune_hooks.receipt import Receipt, WeightRecord, circumstances, count_zeros, hash_model
 from prune_hooks.spec import PruneSpec
-from prune_hooks.spec_values import UNSTRUCTURED
 from prune_hooks.structured.layout import require_dense
 from prune_hooks.structured.registry import Job, StructuredMethod
 from prune_hooks.targets import Targets, find_targets
@@ -46,7 +45,7 @@ def prune_structured(
     Raises:
         PruneError: before anything is touched, for whatever the spec or the model make impossible.
     """
-    _require_plain(spec)
+    method.require_plain(spec)
     method.require_family(model)
     require_dense(model, spec.method)
     targets = find_targets(model)
@@ -97,19 +96,6 @@ def prune_structured(
             **outcome.facts,
         },
     )
-
-
-def _require_plain(spec: PruneSpec) -> None:
-    if spec.pattern != UNSTRUCTURED:
-        raise PruneError(
-            f"method {spec.method!r} with pattern {spec.pattern!r}: a pattern says which single weights stay, and this "
-            "method removes whole structures; expected pattern=unstructured"
-        )
-    if spec.allocation != "uniform":
-        raise PruneError(
-            f"method {spec.method!r} with allocation {spec.allocation!r}: it decides by itself what each block loses; "
-            "expected allocation=uniform"
-        )
 
 
 def _block_parameters(targets: Targets) -> int:

@@ -153,6 +153,23 @@ def test_code_that_cannot_be_found_is_left_to_the_run_to_complain_of():
         assert code_fingerprints(missing) == {}
 
 
+def test_a_saved_mask_that_dsnot_refines_is_one_point_a_seed(plan, tmp_path):
+    from prune_hooks import save_mask
+    from tests.families import build
+
+    file = tmp_path / "mask.safetensors"
+    save_mask(build("llama"), file)
+    sweep = plan(
+        methods=["wanda", "dsnot"],
+        sparsities=[0.4, 0.5],
+        method_options={"dsnot": {"start": "mask"}},
+        mask=str(file),
+    )
+    (run,) = [p.run for p in sweep.points if p.method == "dsnot"]
+    assert (run.model_args["mask"], run.model_args["method_options"]) == (str(file), "start:mask")
+    assert "sparsity" not in run.model_args
+
+
 def test_files_that_options_name_are_part_of_what_a_run_was_made_from(plan, tmp_path):
     for name in ("table.json", "shares.json", "owl.json"):
         (tmp_path / name).write_text("{}")
@@ -214,7 +231,11 @@ WRONG = {
         r"method_options: alps is not asked",
     ),
     "unknown option": ({"method_options": {"wanda": {"a": 1}}}, r"method 'wanda' has no option 'a'"),
-    "mask without a file": ({"methods": ["mask"]}, r"a file and the method mask go together"),
+    "mask without a file": ({"methods": ["mask"]}, r"a file and the method mask .* go together"),
+    "a start mask without a file": (
+        {"methods": ["dsnot"], "method_options": {"dsnot": {"start": "mask"}}},
+        r"a file and the method mask \(or dsnot with start: mask\) go together",
+    ),
     "pattern under a rule": ({"patterns": ["2:4"], "allocations": ["owl"]}, r"n:m patterns go with uniform alone"),
     "unused sparsities": ({"sparsities": [0.5], "patterns": ["2:4"]}, r"sparsities: no pattern here uses them"),
     "dense method": ({"methods": ["none"]}, r"none is the dense model, which is always a point"),

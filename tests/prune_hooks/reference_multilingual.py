@@ -13,28 +13,31 @@ from tests.prune_hooks import reference
 
 
 def channel_norms(inputs, labels):
-    """Language -> root mean square of each channel over its tokens, and how many tokens it has."""
-    tokens = torch.cat(inputs).double()
-    names = [name for row in labels for name in row]
-    assert len(names) == len(tokens)
-    found = {}
-    for name in sorted(set(names)):
-        own = torch.stack([token for token, label in zip(tokens, names, strict=True) if label == name])
-        found[name] = (own.square().mean(dim=0).sqrt(), len(own))
-    return found
+    """Language -> root mean square of each channel over its tokens, and how many tokens it has.
+
+    Sums are float32 and a product a sequence, as in the package, so that scores may be equal to the bit.
+    """
+    names = sorted({name for row in labels for name in row})
+    sums = torch.zeros(len(names), inputs[0].shape[1])
+    for x, row in zip(inputs, labels, strict=True):
+        chosen = torch.tensor([[float(label == name) for label in row] for name in names])
+        sums += chosen @ (x * x)
+    counts = [sum(row.count(name) for row in labels) for name in names]
+    assert sum(counts) == sum(len(x) for x in inputs)
+    return {name: ((total / count) ** 0.5, count) for name, total, count in zip(names, sums, counts, strict=True)}
 
 
 def mwanda_score(weight, inputs, labels, lam, g):
     norms = channel_norms(inputs, labels)
     total = sum(count for _, count in norms.values())
-    mean = sum(norm * count / total for norm, count in norms.values())
-    variance = sum((norm - mean) ** 2 * count / total for norm, count in norms.values())
+    mean = sum(norm * (count / total) for norm, count in norms.values())
+    variance = sum((norm - mean) ** 2 * (count / total) for norm, count in norms.values())
     active = torch.zeros(weight.shape[1])
     for x in inputs:
         for token in x:
             active += token.abs() > token.abs().mean()
-    norm = reference.mean_square(inputs).sqrt() + lam * variance.sqrt().float()
-    return weight.abs() * norm * (active / total) ** g
+    norm = reference.mean_square(inputs).sqrt() + lam * variance.sqrt()
+    return weight.abs() * (norm * (active / total) ** g)
 
 
 def mwanda(weight, inputs, labels, sparsity, pattern, lam, g):

@@ -9,6 +9,7 @@ import math
 
 import numpy as np
 import torch
+from scipy.optimize import brentq
 
 # family -> list of blocks, output projection of attention, of the MLP, and how many columns a head has
 PLACES = {
@@ -202,7 +203,10 @@ def seeded(name, seed):
 
 
 def l0_locations(model, family, rows, sparsity, steps, rate, seed=0):
-    """Locations of all gates after training, part by part, with Adam written out; the weights stay as they are."""
+    """Locations of all gates after training, part by part, with Adam written out; the weights stay as they are.
+
+    Gradients come from autograd, the common move from a root finder.
+    """
     stack, *outs = PLACES[family]
     group, channel, block_size = sizes(model, family)
     total = block_size * len(blocks(model, family))
@@ -213,37 +217,48 @@ def l0_locations(model, family, rows, sparsity, steps, rate, seed=0):
             units = columns_of(module).shape[1] // width
             noise = torch.randn(units, generator=seeded(f"{stack}.{number}.{name}", seed))
             gates.append([2.0 + 0.01 * noise, module, width, size])
-    multipliers = torch.zeros(2)
-    moments = [[torch.zeros_like(values), torch.zeros_like(values)] for values in [*(g[0] for g in gates), multipliers]]
+    moments = [[torch.zeros_like(gate[0]), torch.zeros_like(gate[0])] for gate in gates]
     uniforms = seeded("l0", seed)
+
+    def closing(moved):
+        """Expected share behind closed gates once all have moved; the highest of a part never closes."""
+        share = 0.0
+        for values, _, _, size in gates:
+            others = [float(value) + moved for place, value in enumerate(values) if place != int(values.argmax())]
+            share += size * sum(1 / (1 + math.exp(value - 2 / 3 * math.log(0.1 / 1.1))) for value in others) / total
+        return share
+
+    entered = closing(0.0)
     for step in range(steps):
         leaves = [g[0].clone().requires_grad_() for g in gates]
-        both = multipliers.clone().requires_grad_()
         handles = []
-        for leaf, (_, module, width, _) in zip(leaves, gates, strict=True):
+        share = 0
+        for leaf, (_, module, width, size) in zip(leaves, gates, strict=True):
+            top = int(leaf.argmax())
             u = torch.rand(len(leaf), generator=uniforms).clamp(1e-6, 1 - 1e-6)
             s = 1 / (1 + torch.exp(-(torch.log(u) - torch.log(1 - u) + leaf) / (2 / 3)))
-            z = torch.clamp(s * 1.2 - 0.1, 0, 1).repeat_interleave(width)
+            z = torch.clamp(s * 1.2 - 0.1, 0, 1)
+            z = torch.cat([z[:top], torch.ones(1), z[top + 1 :]]).repeat_interleave(width)
             handles.append(module.register_forward_pre_hook(lambda _, args, z=z: (args[0] * z,)))
-        share = 0
-        for leaf, (_, _, _, size) in zip(leaves, gates, strict=True):
-            share = share + size * (1 / (1 + torch.exp(leaf - 2 / 3 * math.log(0.1 / 1.1)))).sum() / total
-        gap = share - sparsity * min(1.0, 2 * (step + 1) / steps)
+            closed = 1 / (1 + torch.exp(leaf - 2 / 3 * math.log(0.1 / 1.1)))
+            share = share + size * (closed.sum() - closed[top]) / total
         row = rows[step % len(rows)]
         logits = model(input_ids=row[None], use_cache=False).logits[0, :-1]
         chosen = logits.log_softmax(-1)[torch.arange(len(row) - 1), row[1:]]
-        loss = -chosen.mean() + both[0] * gap + both[1] * gap**2
-        gradients = torch.autograd.grad(loss, [*leaves, both])
+        losses = torch.autograd.grad(-chosen.mean(), leaves)
+        slopes = torch.autograd.grad(share, leaves)
         for handle in handles:
             handle.remove()
-        for place, gradient in enumerate(gradients):
-            first, second = moments[place]
-            sign = 1 if place == len(gates) else -1
+        price = -sum(loss.sum() for loss in losses) / sum(slope.sum() for slope in slopes)
+        for gate, (first, second), loss, slope in zip(gates, moments, losses, slopes, strict=True):
+            gradient = loss + price * slope
             first.mul_(0.9).add_(0.1 * gradient)
             second.mul_(0.999).add_(0.001 * gradient**2)
-            move = first / (1 - 0.9 ** (step + 1)) / ((second / (1 - 0.999 ** (step + 1))).sqrt() + 1e-8)
-            held = multipliers if place == len(gates) else gates[place][0]
-            held += sign * rate * move
+            gate[0] -= rate * (first / (1 - 0.9 ** (step + 1))) / ((second / (1 - 0.999 ** (step + 1))).sqrt() + 1e-8)
+        wanted = entered + (sparsity - entered) * min(1.0, 2 * (step + 1) / steps)
+        moved = brentq(lambda by, wanted=wanted: closing(by) - wanted, -30, 30, xtol=1e-12)
+        for gate in gates:
+            gate[0] += moved
     return [g[0] for g in gates], [g[3] for g in gates], total
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from prune_hooks import PruneError, PruneSpec, prune
 from prune_hooks.allocation.spread import MOST, balanced, spread, weighted_mean
-from prune_hooks.calibration import load_rows
+from prune_hooks.calibration import label_rows, load_rows
 from prune_hooks.registry import Allotment, register_allocation
 from prune_hooks.statistics import Needs
 from tests.families import build, tiny_tokenizer, token_rows
@@ -186,7 +186,9 @@ def test_correlation_of_one_language_is_refused():
 @pytest.mark.parametrize("method", ["magnitude", "random", "wanda", "sparsegpt", "ria", "dsnot", "alps", "obs",
                                     "wanda_variant", "mwanda"])  # fmt: skip
 def test_every_method_takes_the_blocks_sparsities(method):
-    receipt = pruned(method=method, sparsity=0.5, allocation="owl", allocation_options={"M": 2, "lambda": 0.2})
+    text = label_rows(ROWS, ("en", "sw") * 3)
+    options = {"M": 2, "lambda": 0.2}
+    receipt = pruned(method=method, sparsity=0.5, allocation="owl", allocation_options=options, calibration=text)
     for number, share in enumerate(shares_of(receipt)):
         records = [record for record in receipt.weights if f"layers.{number}." in record.name]
         zeros = sum(record.zeros_after for record in records) / sum(r.shape[0] * r.shape[1] for r in records)

@@ -8,6 +8,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from prune_hooks import PruneError, PruneSpec, prune, put_mask, save_mask
+from prune_hooks.foresight import check_spec
 from prune_hooks.mask_files import MaskFile
 from prune_hooks.mask_header import read_header
 from prune_hooks.targets import find_targets
@@ -158,6 +159,71 @@ def test_a_damaged_file_is_refused(tmp_path):
         MaskFile(path)
 
 
+def rewritten(path, **head):
+    """The same bits under a header that says something else."""
+    with safe_open(path, "pt") as file:
+        old = file.metadata()
+    other = path.with_name("other.safetensors")
+    save_file(load_file(path), other, {**old, **head})
+    return other
+
+
+@pytest.mark.parametrize("removed", ["0", "1", "14209"])
+def test_a_header_that_counts_otherwise_than_the_bits_is_refused(tmp_path, removed):
+    pruned(tmp_path)
+    bits = read_header(tmp_path / "mask.safetensors").removed
+    path = rewritten(tmp_path / "mask.safetensors", removed=removed)
+    message = rf"is damaged: its header says that {removed} weights go, its bits remove {bits}; copy or write it anew"
+    model = build("llama")
+    with pytest.raises(PruneError, match=message):
+        put(model, path)
+    with pytest.raises(PruneError, match=message):
+        check_spec(PruneSpec(method="mask", mask=path))
+    with pytest.raises(PruneError, match=message):
+        put_mask(model, path)
+    assert not any(zero.any() for zero in zeros(model).values())
+
+
+def test_a_mask_that_removes_nothing_still_has_to_fit(tmp_path):
+    path = tmp_path / "none.safetensors"
+    made = save_mask(build("llama"), path)
+    receipt = put(build("llama", seed=1), path)
+    assert (receipt.sparsity_reached, receipt.mask) == (0.0, made)
+    with pytest.raises(PruneError, match=r"does not fit: the model's \S+ is not in the mask"):
+        put(build("gpt2"), path)
+
+
+def test_the_receipt_names_the_mask_that_was_put_on(tmp_path):
+    first, found = pruned(tmp_path)
+    receipt = put(build("llama", seed=1), tmp_path / "mask.safetensors")
+    assert receipt.mask == found.saved_mask
+    assert receipt.to_dict()["mask"]["sha256"] == read_header(tmp_path / "mask.safetensors").digest
+    assert f"mask used       {tmp_path / 'mask.safetensors'}, sha256 {receipt.mask['sha256'][:16]}" in receipt.table()
+    assert "mask" not in found.to_dict()
+    assert first is not None
+
+
+def test_dsnot_refines_a_saved_mask(tmp_path):
+    path = tmp_path / "mask.safetensors"
+    first, found = pruned(tmp_path, method="magnitude", sparsity=0.4)
+    start = zeros(first)
+    models = {}
+    for cycles in (0, 50):
+        models[cycles] = build("llama")
+        options = f"start:mask+threshold:0+cycles:{cycles}"
+        spec = PruneSpec(method="dsnot", mask=path, method_options=options, calibration=ROWS)
+        receipt = prune(models[cycles], None, spec, progress=False)
+        assert (receipt.mask, receipt.sparsity_asked) == (found.saved_mask, found.sparsity_reached)
+    left, refined = zeros(models[0]), zeros(models[50])
+    assert all(torch.equal(left[name], start[name]) for name in start)
+    assert any(not torch.equal(refined[name], start[name]) for name in start)
+    assert all(torch.equal(refined[name].sum(dim=1), start[name].sum(dim=1)) for name in start)
+    with pytest.raises(PruneError, match=r"cannot start from 'mask'.*does not fit: .* change start in method_options"):
+        prune(build("gpt2"), None, spec, progress=False)
+    with pytest.raises(PruneError, match=r"method 'dsnot' with start:mask was given no mask: expected mask=PATH"):
+        PruneSpec(method="dsnot", method_options="start:mask")
+
+
 def test_files_of_another_kind_are_refused(tmp_path):
     path = tmp_path / "other.safetensors"
     save_file({"a": torch.zeros(2)}, path)
@@ -195,10 +261,11 @@ def test_options_that_contradict_a_mask_are_refused(tmp_path):
     ):
         PruneSpec(method="mask", mask=path, sparsity=0.7)
     with pytest.raises(
-        PruneError, match=r"with pattern '2:4' and allocation 'uniform': the file says which weights go"
+        PruneError,
+        match=r"method 'mask' with a mask, pattern '2:4' and allocation 'uniform': the file says which weights go",
     ):
         PruneSpec(method="mask", mask=path, pattern="2:4")
-    with pytest.raises(PruneError, match=r"with pattern 'unstructured' and allocation 'owl': the file says"):
+    with pytest.raises(PruneError, match=r"with a mask, pattern 'unstructured' and allocation 'owl': the file says"):
         PruneSpec(method="mask", mask=path, allocation="owl")
     with pytest.raises(PruneError, match=r"mask is .* but method is 'wanda': expected method=mask with it"):
         PruneSpec(mask=path)

@@ -1,14 +1,17 @@
 """What each of the further methods is for, and what they all promise: coverage, sparsity, patterns, refusals."""
 
 import statistics as summary
+from importlib import import_module
 
 import pytest
 import torch
 from torch import nn
 
-from prune_hooks import PruneError, PruneSpec, get_method, methods, prune
+from prune_hooks import PruneError, PruneSpec, get_method, methods, prune, registry
+from prune_hooks.foresight import check_spec
 from prune_hooks.methods.obs import operations, solve
-from prune_hooks.registry import Group
+from prune_hooks.options import Option
+from prune_hooks.registry import Group, register_method
 from prune_hooks.statistics import Needs, Statistics
 from prune_hooks.swaps import expected_error, swap, swap_within_runs
 from prune_hooks.targets import find_targets
@@ -271,3 +274,35 @@ def test_dsnot_refuses_starts_that_give_no_layer_a_mask(start: str) -> None:
         prune(build("llama"), None, spec)
     with pytest.raises(PruneError, match=r"unknown method 'wand'"):
         prune(build("llama"), None, PruneSpec(method="dsnot", calibration=ROWS, method_options={"start": "wand"}))
+
+
+@pytest.mark.parametrize("start", ["heads", "l0", "block_influence", "slicegpt"])
+def test_dsnot_refuses_starts_that_remove_structures_before_anything_else(start: str) -> None:
+    spec = PruneSpec(method="dsnot", method_options={"start": start})
+    with pytest.raises(
+        PruneError, match=rf"'dsnot' cannot start from '{start}': it removes whole structures and leaves"
+    ):
+        check_spec(spec)
+
+
+def test_dsnot_refuses_what_its_start_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(import_module("prune_hooks.methods.obs").RATES, "cpu", 1e2)
+    model = build("llama")
+    monkeypatch.setattr("prune_hooks.api._rows", lambda *_: pytest.fail("calibration was made"))
+    with pytest.raises(
+        PruneError, match=r"'dsnot' cannot start from 'obs'.*exact OBS would take about .* change start"
+    ):
+        prune(model, None, PruneSpec(method="dsnot", calibration=ROWS, method_options="start:obs"), progress=False)
+
+
+def test_dsnot_refuses_what_a_users_start_refuses() -> None:
+    def check(plan, options):
+        raise PruneError(f"no more than {options['most']} matrices, not {len(plan)}")
+
+    register_method("refuses_for_a_test", options={"most": Option(3)}, check=check)(lambda group: pytest.fail("it ran"))
+    try:
+        spec = PruneSpec(method="dsnot", calibration=ROWS, method_options="start:refuses_for_a_test")
+        with pytest.raises(PruneError, match=r"'refuses_for_a_test', .*no more than 3 matrices, not 21"):
+            prune(build("llama"), None, spec, progress=False)
+    finally:
+        del registry._METHODS["refuses_for_a_test"]

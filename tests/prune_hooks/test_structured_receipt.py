@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from prune_hooks import PruneError, PruneSpec, get_method, method_names, prune, register_method
+from prune_hooks.foresight import check_spec
 from prune_hooks.receipt import hash_model
 from prune_hooks.registry import Group, allocation_names, get_allocation, register_allocation
 from prune_hooks.restore import DenseWeights
@@ -13,6 +14,7 @@ from prune_hooks.reuse import Reuse
 from prune_hooks.structure import Structure
 from prune_hooks.structured import load_sliced, register_structured
 from prune_hooks.targets import find_targets
+from tests.families import PRUNED, build
 from tests.prune_hooks.structured_models import ROWS, logits, varied
 
 METHODS = ("block_influence", "heads", "l0", "slicegpt")
@@ -118,6 +120,91 @@ def test_patterns_and_allocations_are_refused(monkeypatch: pytest.MonkeyPatch) -
     register_allocation("falling")(lambda targets, sparsity: [sparsity] * len(targets.blocks))
     with pytest.raises(PruneError, match=r"with allocation 'falling': .*; expected allocation=uniform"):
         prune(varied("llama"), None, PruneSpec("heads", 0.4, calibration=ROWS, allocation="falling"))
+
+
+@pytest.mark.parametrize("method", ["block_influence", "l0", "slicegpt"])
+def test_an_order_that_says_nothing_is_refused(method: str) -> None:
+    with pytest.raises(PruneError, match=rf"method '{method}' with sequential=block: .*expected sequential=weight"):
+        prune(varied("llama"), None, _spec(method, sequential="block"))
+    with pytest.raises(PruneError, match=rf"method '{method}' with sequential=block"):
+        check_spec(_spec(method, sequential="block"))
+
+
+def test_heads_knows_both_orders() -> None:
+    digests = {
+        prune(varied("llama"), None, _spec("heads", sequential=order), progress=False).weights_sha256
+        for order in ("weight", "block")
+    }
+    assert len(digests) == 2
+
+
+@pytest.mark.parametrize(
+    ("method", "options", "family"),
+    [
+        ("heads", "", "llama"),
+        ("heads", "mlp:0", "llama"),
+        ("heads", "heads:0", "gpt2"),
+        ("l0", "", "opt"),
+        ("block_influence", "", "llama"),
+    ],
+)
+def test_what_would_remove_nothing_is_refused(method: str, options: str, family: str) -> None:
+    model = varied(family)
+    before = hash_model(model)
+    spec = PruneSpec(method, 0.001, calibration=ROWS, method_options=options)
+    with pytest.raises(PruneError, match=rf"method '{method}' at sparsity 0\.001 .*removes none: .*; raise sparsity"):
+        prune(model, None, spec, progress=False)
+    assert hash_model(model) == before
+
+
+@pytest.mark.parametrize(("method", "family"), [("heads", "llama"), ("heads", "gemma3"), ("l0", "gpt2")])
+def test_just_above_what_is_refused_something_goes(method: str, family: str) -> None:
+    options = STEPS.get(method, {})
+    with pytest.raises(PruneError, match="expected more than") as caught:
+        prune(varied(family), None, PruneSpec(method, 1e-9, calibration=ROWS, method_options=options), progress=False)
+    least = float(str(caught.value).partition("expected more than ")[2].partition(",")[0])
+    spec = PruneSpec(method, least * 1.02, calibration=ROWS, method_options=options)
+    assert prune(varied(family), None, spec, progress=False).sparsity_reached > 0
+
+
+def test_heads_that_may_remove_neither_kind_is_refused_outright() -> None:
+    spec = PruneSpec("heads", 0.05, calibration=ROWS, method_options="heads:0+mlp:0")
+    for call in (check_spec, lambda spec: prune(varied("llama"), None, spec, progress=False)):
+        with pytest.raises(PruneError, match=r"heads:0\+mlp:0: nothing is left that may go; expected heads:1 or mlp:1"):
+            call(spec)
+
+
+def test_heads_where_each_block_has_but_one_group_is_refused() -> None:
+    config = build("llama").config
+    config.num_key_value_heads = 1
+    model = type(build("llama"))(config)
+    with pytest.raises(PruneError, match=r"removes none: no block has more than one unit of what may go"):
+        prune(model, None, PruneSpec("heads", 0.01, calibration=ROWS, method_options="mlp:0"), progress=False)
+
+
+_NO_HEADS = {"bloom", "falcon", "gpt_neox", "mixtral", "mt5", "qwen3_moe", "qwen3_next", "t5"}
+REFUSED = {
+    "heads": _NO_HEADS,
+    "l0": _NO_HEADS,
+    "block_influence": {"bloom", "falcon", "gpt_neox", "mt5", "qwen3_next", "t5"},
+    "slicegpt": _NO_HEADS | {"gemma3", "gpt2", "opt"},
+}
+
+
+@pytest.mark.parametrize(("method", "family"), [(m, f) for m in METHODS for f in sorted(REFUSED[m])])
+def test_families_a_method_does_not_know_are_refused_by_name(method: str, family: str) -> None:
+    model = build(family)
+    before = hash_model(model)
+    kind = model.config.model_type
+    with pytest.raises(PruneError, match=rf"method '{method}' does not know {kind} models \(\w+\): expected one of"):
+        prune(model, None, _spec(method), progress=False)
+    assert hash_model(model) == before
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_all_other_families_are_taken(method: str) -> None:
+    for family in sorted(set(PRUNED) - REFUSED[method]):
+        assert prune(build(family), None, _spec(method), progress=False).sparsity_reached > 0, family
 
 
 def test_offloaded_models_are_refused() -> None:

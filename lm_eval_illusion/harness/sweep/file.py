@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from lm_eval_illusion.errors import IllusionError
 from prune_hooks import PruneSpec
+from prune_hooks.spec import rests_on_mask
 from prune_hooks.spec_values import UNSTRUCTURED, parse_pattern
 
 Share = Annotated[float, Field(gt=0, lt=1)]
@@ -59,7 +60,7 @@ class SweepFile(_Strict):
     allocation_options: dict[str, dict[str, OptionValue]] = {}
     """The same for allocations."""
     mask: str | None = None
-    """File for the method mask."""
+    """File for the method mask, or for dsnot with start: mask."""
     seeds: list[Seed] = [0]
     """Seeds of pruning; a method that uses none is one point whatever they are."""
     tasks: list[str] = Field(["illusion_mini"], min_length=1)
@@ -116,8 +117,11 @@ class SweepFile(_Strict):
             strange = sorted(getattr(self, field).keys() - set(names))
             if strange:
                 raise ValueError(f"{field}: {strange[0]} is not asked: expected some of {', '.join(names)}")
-        if (self.mask is not None) is not ("mask" in self.methods):
-            raise ValueError("mask: a file and the method mask go together: give both, or neither")
+        used = any(rests_on_mask(name, self.method_options.get(name, {})) for name in self.methods)
+        if (self.mask is not None) is not used:
+            raise ValueError(
+                "mask: a file and the method mask (or dsnot with start: mask) go together: give both, or neither"
+            )
         if None not in [parse_pattern(pattern) for pattern in self.patterns] and "uniform" not in self.allocations:
             raise ValueError("allocations: n:m patterns go with uniform alone: add it, or the pattern unstructured")
         if "none" in self.methods:

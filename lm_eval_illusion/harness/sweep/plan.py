@@ -15,7 +15,7 @@ from lm_eval_illusion.harness.planned import PlannedRun
 from lm_eval_illusion.harness.sweep.file import OptionValue, SweepFile, SweptModel, read_file
 from prune_hooks.errors import PruneError
 from prune_hooks.registry import get_allocation, get_method
-from prune_hooks.spec import MASK
+from prune_hooks.spec import rests_on_mask
 from prune_hooks.spec_values import UNSTRUCTURED
 from prune_hooks.statistics import Needs
 
@@ -111,14 +111,15 @@ def _runs(file: SweepFile, asked: PlannedRun) -> Iterator[tuple[str, str, Planne
         rule = get_allocation(allocation)
         if allocation != "uniform":
             options["allocation"] = allocation
-        options |= {"mask": file.mask} if name == MASK else {}
+        masked = rests_on_mask(name, file.method_options.get(name, {}))
+        options |= {"mask": file.mask} if masked else {}
         options |= _given("method_options", file.method_options.get(name))
         options |= _given("allocation_options", file.allocation_options.get(allocation))
         needs = method.needs_with(method.resolve(file.method_options.get(name, {}))) | rule.needs
         if needs is not Needs.NOTHING:
             options |= _calibration(file)
         seeded = method.seeded or rule.needs is not Needs.NOTHING
-        amounts = _amounts(file, allocation) if name != MASK else [{}] if allocation == "uniform" else []
+        amounts = _amounts(file, allocation) if not masked else [{}] if allocation == "uniform" else []
         for amount, seed in itertools.product(amounts, file.seeds if seeded else [0]):
             pruning = {**options, **amount, **({"prune_seed": seed} if seed else {})}
             parts = [name, *(str(value).replace(":", "of") for value in amount.values())]
