@@ -14,6 +14,7 @@ from lm_eval_illusion.errors import IllusionError
 from lm_eval_illusion.harness import launch, names
 from lm_eval_illusion.harness.feed import Feeding
 from lm_eval_illusion.harness.run_files import files_named
+from lm_eval_illusion.pairs.sources import DATA_VARIABLE
 
 log = logging.getLogger("lm_eval.illusion")
 
@@ -120,7 +121,8 @@ class PlannedRun:
     def made_from(self) -> dict[str, Any]:
         """Return everything a finished run was made from: the options, the code's version and the files they name."""
         fed = (self.feeding.answers, *self.feeding.failures) if self.feeding is not None else ()
-        files = files_named(self.model_args, (self.pretrained, self.data, *fed))
+        data = self.data if self.data is not None else os.environ.get(DATA_VARIABLE)
+        files = files_named(self.model_args, (self.pretrained, data, *fed))
         words: dict[str, Any] = json.loads(json.dumps({**asdict(self), "version": __version__, "files": files}))
         if self.feeding is None:
             del words["feeding"]

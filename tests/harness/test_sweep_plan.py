@@ -268,3 +268,19 @@ def test_a_file_that_is_no_sweep(tmp_path, text, message):
         plan_sweep(path)
     with pytest.raises(IllusionError, match=r"none\.yaml: cannot be read"):
         plan_sweep(Path("none.yaml"))
+
+
+def test_data_that_the_environment_names_is_too(plan, tmp_path, monkeypatch):
+    data = tmp_path / "data" / "tydiqa"
+    data.mkdir(parents=True)
+    (data / "dev.json").write_text("{}")
+    run = plan(methods=["magnitude"]).points[1].run
+    monkeypatch.delenv("LM_EVAL_ILLUSION_DATA", raising=False)
+    without = run.made_from()
+    monkeypatch.setenv("LM_EVAL_ILLUSION_DATA", str(data.parent))
+    before = run.made_from()
+    assert differences(without, before) == ["files"]
+    (data / "dev.json").write_text("{} ")
+    assert differences(before, run.made_from()) == ["files"]
+    named = replace(run, data=str(tmp_path / "elsewhere"))  # what is named goes before what the environment says
+    assert str(data.parent) not in named.made_from()["files"]
