@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from lm_eval_illusion.report.asked import Asked
 from lm_eval_illusion.report.halves import MATCHERS, NORMALISERS, ChoiceHalf, GenerationHalf
 from lm_eval_illusion.report.measures import Estimate
 from lm_eval_illusion.report.probe_measures import GradedPoint, LadderStep
 
-__all__ = ["DISTANCES", "RUNGS", "further_accuracies", "graded_points", "ladder"]
+__all__ = [
+    "DISTANCES",
+    "RUNGS",
+    "further_accuracies",
+    "further_rights",
+    "graded_points",
+    "graded_rights",
+    "ladder",
+    "ladder_rights",
+]
 
 RUNGS = ("gen", "shown_nogold", "shown", "mc_letters", "mc", "mc_far")
 """From the hardest question to the easiest."""
@@ -20,52 +27,63 @@ DISTANCES = ("paragraph", "article", "language", "random")
 
 
 def ladder(asked: Asked) -> list[LadderStep]:
-    """Every rung over the same items: those that have all rungs which their languages were asked.
+    """Every rung over the same items; empty where no candidates were displayed."""
+    return [LadderStep(name=name, share=asked.share(right)) for name, right in ladder_rights(asked).items()]
 
-    Empty where no candidates were displayed.
-    """
+
+def ladder_rights(asked: Asked) -> dict[str, dict[int, float]]:
+    """Rung -> item -> 1 where it is right, over the items that have all rungs which their languages were asked."""
     table = {name: _right(asked, name) for name in RUNGS}
     shown = set().union(*(table[name] for name in _DISPLAYS))
     places = {asked.places[i] for i in shown}
     rungs = [name for name in RUNGS if places and places <= {asked.places[i] for i in table[name]}]
     items = set.intersection(*(set(table[name]) for name in rungs)) if rungs else set()
-    return [LadderStep(name=name, share=asked.share({i: table[name][i] for i in items})) for name in rungs if items]
+    return {name: {i: table[name][i] for i in items} for name in rungs if items}
 
 
 def further_accuracies(asked: Asked) -> tuple[dict[str, Estimate], dict[str, float]]:
-    """Shares of right answers under every other condition, and a guesser's share where options are offered.
-
-    The conditions with seven options are counted twice: over the gold and the near ones, and (`_far`) the far ones.
-    """
-    shares: dict[str, Estimate] = {}
+    """Shares of right answers under every other condition, and a guesser's share where options are offered."""
+    shares = {name: asked.share(right) for name, right in further_rights(asked).items()}
     chances: dict[str, float] = {}
     for name in FURTHER:
-        right = _right(asked, name)
-        if not right:
-            continue
-        shares[name] = asked.share(right)
-        chosen = {i: half for i, half in asked.having(name, ChoiceHalf).items() if i in right}
-        if not chosen:
-            continue
-        far = {i: float(bool(half.right_far.get(NORMALISERS[0]))) for i, half in chosen.items() if half.right_far}
+        chosen = asked.having(name, ChoiceHalf)
         options = [(len(half.choices) + 1) / 2 if half.right_far else len(half.choices) for half in chosen.values()]
-        chances[name] = sum(1 / count for count in options) / len(options)
-        if far:
-            shares[f"{name}_far"] = asked.share(far)
+        if options:
+            chances[name] = sum(1 / count for count in options) / len(options)
+        if f"{name}_far" in shares:
             chances[f"{name}_far"] = chances[name]
     return shares, chances
 
 
+def further_rights(asked: Asked) -> dict[str, dict[int, float]]:
+    """Every other condition -> item -> 1 where it is right.
+
+    The conditions with seven options are counted twice: over the gold and the near ones, and (`_far`) the far ones.
+    """
+    found: dict[str, dict[int, float]] = {}
+    for name in FURTHER:
+        halves = asked.having(name, ChoiceHalf).items()
+        far = {i: float(bool(half.right_far.get(NORMALISERS[0]))) for i, half in halves if half.right_far}
+        found |= {name: _right(asked, name), f"{name}_far": far}
+    return {name: right for name, right in found.items() if right}
+
+
 def graded_points(asked: Asked) -> list[GradedPoint]:
     """For each distance, how often the gold is likelier per character than the one option from there."""
+    return [
+        GradedPoint(distance=distance, items=len(known), preferred=asked.share(known))
+        for distance, known in graded_rights(asked).items()
+    ]
+
+
+def graded_rights(asked: Asked) -> dict[str, dict[int, float]]:
+    """Distance -> item -> 1 where the gold is likelier per character than the option from there, if it has one."""
     halves = asked.having("mc_graded", ChoiceHalf)
-    points = []
+    found = {}
     for distance in DISTANCES:
         preferred = {i: _preferred(half, distance) for i, half in halves.items()}
-        known = {i: float(value) for i, value in preferred.items() if value is not None}
-        if known:
-            points.append(GradedPoint(distance=distance, items=len(known), preferred=asked.share(known)))
-    return points
+        found[distance] = {i: float(value) for i, value in preferred.items() if value is not None}
+    return {distance: known for distance, known in found.items() if known}
 
 
 def _preferred(half: ChoiceHalf, distance: str) -> bool | None:
@@ -80,7 +98,7 @@ def _preferred(half: ChoiceHalf, distance: str) -> bool | None:
     return None if gold is None or other is None else gold > other
 
 
-def _right(asked: Asked, name: str) -> Mapping[int, float]:
+def _right(asked: Asked, name: str) -> dict[int, float]:
     chosen = asked.having(name, ChoiceHalf)
     if chosen:
         return {i: float(bool(half.right[NORMALISERS[0]])) for i, half in chosen.items()}

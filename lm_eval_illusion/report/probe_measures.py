@@ -6,6 +6,7 @@ from lm_eval_illusion.report.measures import Estimate, Plain
 
 __all__ = [
     "VERDICTS",
+    "Discordance",
     "ForcedFigures",
     "GradedPoint",
     "LadderStep",
@@ -152,6 +153,17 @@ class RevisionFigures(Plain):
     """Exact McNemar; None where not all items were asked (of chosen failures none can be spoilt)."""
 
 
+class Discordance(Plain):
+    """Which way the items went that both models have under one condition."""
+
+    items: int
+    lost: int
+    """Right in the dense model, wrong in the pruned one."""
+    won: int
+    p: float
+    """Exact McNemar."""
+
+
 class OptionShift(Plain):
     """How far the distribution over an item's options moved from dense to pruned."""
 
@@ -211,5 +223,7 @@ class ProbeContrast(Plain):
     verdicts: dict[str, dict[str, int]] | None
     """Dense verdict -> pruned verdict -> items, as a full table; None without generation or probes in either run."""
     ranks: list[RankFigures]
+    discordance: dict[str, dict[str, Discordance]]
+    """`ladder`, `graded`, `accuracies` -> rung, distance, condition -> counts, where both models have it."""
     options: list[OptionShift]
     """KL and flips beside accuracy."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lm_eval_illusion.pairs.conditions import CONDITIONS
 from lm_eval_illusion.report.asked import Asked
+from lm_eval_illusion.report.discordance import discordances
 from lm_eval_illusion.report.halves import SeveralHalf
 from lm_eval_illusion.report.ladder import further_accuracies, graded_points, ladder
 from lm_eval_illusion.report.option_shift import option_shifts
@@ -54,5 +55,8 @@ def _sampling(asked: Asked) -> str | None:
 def probe_contrast(dense: Asked, pruned: Asked) -> ProbeContrast:
     """Pruned against dense on these items; the shift of options needs no probe."""
     return ProbeContrast(
-        verdicts=count_moves(dense, pruned), ranks=rank_figures(dense, pruned), options=option_shifts(dense, pruned)
+        verdicts=count_moves(dense, pruned),
+        ranks=rank_figures(dense, pruned),
+        discordance=discordances(dense, pruned),
+        options=option_shifts(dense, pruned),
     )

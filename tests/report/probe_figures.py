@@ -7,6 +7,7 @@ from lm_eval_illusion.report.conclusion import conclude_all
 from lm_eval_illusion.report.measures import Estimate
 from lm_eval_illusion.report.probe_measures import (
     VERDICTS,
+    Discordance,
     ForcedFigures,
     GradedPoint,
     LadderStep,
@@ -144,7 +145,10 @@ def moves(**produced):
 
 
 def contrast(**fields):
-    return ProbeContrast(**{"verdicts": moves(), "ranks": [ranks()], "options": [], **fields})
+    counted = Discordance(items=40, lost=9, won=2, p=0.065)
+    discordance = {"ladder": {"shown": counted}, "graded": {"article": counted}, "accuracies": {"mc_letters": counted}}
+    told = {"verdicts": moves(), "ranks": [ranks()], "discordance": discordance, "options": []}
+    return ProbeContrast(**{**told, **fields})
 
 
 def report_with(folder, labels=(0.5,), method="wanda", **fields):

@@ -161,8 +161,9 @@ def test_enough_failures_keep_their_interval(probed):
 def test_the_ladder_has_dense_beside_pruned(tmp_path):
     few = probes(ladder=probes().ladder[:1])
     rows = table(report_with(tmp_path, dense_probes=few), "From open answer to displayed candidates to likelihood").rows
-    assert rows[0] == ["overall", "open answer", "40", "40", "0.30 [0.20, 0.40]", "0.30 [0.20, 0.40]"]
-    assert rows[1] == ["overall", "candidates shown", "–", "40", "–", "0.60 [0.40, 0.70]"]
+    same = "0.30 [0.20, 0.40]"
+    assert rows[0] == ["overall", "open answer", "40", "40", same, same, "–", "–", "–"]
+    assert rows[1] == ["overall", "candidates shown", "–", "40", "–", "0.60 [0.40, 0.70]", "9", "2", "0.065"]
 
 
 def test_rank_tables(tmp_path):
@@ -186,14 +187,25 @@ def test_rank_tables(tmp_path):
 def test_choice_tables(probed):
     graded_rows = table(probed, "Against one option, by its distance").rows
     assert [row[1] for row in graded_rows[:4]] == ["same passage", "same article", "other passage", "random string"]
-    assert graded_rows[0][4:] == ["0.80 [0.70, 0.90]", "0.60 [0.50, 0.70]"]
+    assert graded_rows[0][4:] == ["0.80 [0.70, 0.90]", "0.60 [0.50, 0.70]", "–", "–", "–"]
+    assert graded_rows[1][6:] == ["9", "2", "0.065"]
     revised = [row[2:] for row in table(probed, "Self-correction").rows if row[:2] == ["overall", "wanda 0.5"]]
     assert revised == [
         ["1", "open", "40", "12", "3", "1", "30", "0.625"],
         ["2", "choice", "40", "0", "4", "0", "36", "–"],
     ]
     further = table(probed, "Further conditions").rows
-    assert further[0][1:] == ["letters", "0.25", "40", "40", "0.40 [0.30, 0.50]", "0.40 [0.30, 0.50]"]
+    assert further[0][1:] == [
+        "letters",
+        "0.25",
+        "40",
+        "40",
+        "0.40 [0.30, 0.50]",
+        "0.40 [0.30, 0.50]",
+        "9",
+        "2",
+        "0.065",
+    ]
     assert [row[1] for row in further[:2]] == ["letters", "options alone, far"]
 
 

@@ -10,7 +10,7 @@ from lm_eval_illusion.report.probe_measures import ProbeFigures
 from lm_eval_illusion.report.render.grid import CHOSEN_MARK, Table, by_scope
 from lm_eval_illusion.report.schema import Comparison, Row
 
-__all__ = ["DISTANCE_WORDS", "choice_tables", "marked", "options_table", "side_by_side"]
+__all__ = ["DISTANCE_WORDS", "MOVED", "choice_tables", "marked", "moved", "options_table", "side_by_side"]
 
 DISTANCE_WORDS = {
     "paragraph": "same passage",
@@ -28,6 +28,16 @@ ACCURACIES = {
     "question_only": "no passage, options after the question, near",
     "question_only_far": "no passage, options after the question, far",
 }
+
+
+MOVED = ("lost", "won", "p")
+"""Columns of `moved`."""
+
+
+def moved(row: Row, table: str, name: str) -> list[str]:
+    """Items that were right before and wrong after, the other way round, and exact McNemar; over items of both."""
+    found = row.probe_contrast.discordance.get(table, {}).get(name) if row.probe_contrast else None
+    return [DASH] * len(MOVED) if found is None else [str(found.lost), str(found.won), probability(found.p)]
 
 
 def choice_tables(comparison: Comparison) -> list[Table]:
@@ -50,6 +60,7 @@ def side_by_side(
     names: Mapping[str, str],
     shares_of: Callable[[ProbeFigures], dict[str, Estimate]],
     conditions_of: Callable[[str], tuple[str, ...]],
+    table: str,
 ) -> list[tuple[Row, list[str]]]:
     """Rows of both models' shares, with their items, for each name that either of them has.
 
@@ -58,6 +69,7 @@ def side_by_side(
         names: Name -> words for it, in the order of the rows.
         shares_of: The shares of one model by name.
         conditions_of: The conditions behind a name; where one was asked on chosen items, the items are marked.
+        table: Name of their discordant counts.
     """
     rows = []
     for row in comparison.rows:
@@ -66,7 +78,7 @@ def side_by_side(
             found = [side.get(name) for side in sides]
             if any(found):
                 counts = [marked(_items(n), conditions_of(name), p) for n, p in zip(found, _sides(row), strict=True)]
-                rows.append((row, [words, *counts, *map(interval, found)]))
+                rows.append((row, [words, *counts, *map(interval, found), *moved(row, table, name)]))
     return rows
 
 
@@ -76,9 +88,10 @@ def _graded(comparison: Comparison) -> Table:
         DISTANCE_WORDS,
         lambda probes: {p.distance: p.preferred for p in probes.graded},
         lambda _: ("mc_graded",),
+        "graded",
     )
     note = "Share of items whose gold is likelier, per character, than one option at this distance; a guesser has 0.50."
-    columns = ["the option is from", "n dense", "n pruned", "dense", "pruned"]
+    columns = ["the option is from", "n dense", "n pruned", "dense", "pruned", *MOVED]
     title = "Against one option, by its distance"
     return by_scope(title, columns, rows, note, brief=False)
 
@@ -127,10 +140,10 @@ def _accuracies(comparison: Comparison) -> Table:
             if any(found):
                 condition = (name.removesuffix("_far"),)
                 counts = [marked(_items(n), condition, p) for n, p in zip(found, (dense, pruned), strict=True)]
-                cells = [decimals(chance), *counts, *map(interval, found)]
+                cells = [decimals(chance), *counts, *map(interval, found), *moved(row, "accuracies", name)]
                 rows.append((row, [words, *cells]))
     note = "Without the passage, a clean set leaves a model that knows nothing of it at chance."
-    columns = ["condition", "chance", "n dense", "n pruned", "dense", "pruned"]
+    columns = ["condition", "chance", "n dense", "n pruned", "dense", "pruned", *MOVED]
     return by_scope("Further conditions", columns, rows, note, brief=False)
 
 

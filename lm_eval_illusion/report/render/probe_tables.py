@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from lm_eval_illusion.report.numbers import DASH, decimals, interval, probability
 from lm_eval_illusion.report.probe_measures import VERDICTS, ProbeFigures, RecoveryFigures
 from lm_eval_illusion.report.render.grid import Gloss, Table, by_scope
-from lm_eval_illusion.report.render.probe_choices import choice_tables, marked, side_by_side
+from lm_eval_illusion.report.render.probe_choices import MOVED, choice_tables, marked, side_by_side
 from lm_eval_illusion.report.render.probe_ranks import rank_tables
 from lm_eval_illusion.report.schema import Comparison, Row, Settings
 from lm_eval_illusion.report.statements import TOO_FEW, corrected_over, corrected_share
@@ -125,10 +125,14 @@ def _over(figures: RecoveryFigures) -> str:
 
 def _ladder(comparison: Comparison) -> Table:
     rows = side_by_side(
-        comparison, RUNGS, lambda probes: {step.name: step.share for step in probes.ladder}, lambda _: tuple(RUNGS)
+        comparison,
+        RUNGS,
+        lambda probes: {step.name: step.share for step in probes.ladder},
+        lambda _: tuple(RUNGS),
+        "ladder",
     )
-    note = "Right answers over the items that have every rung of the model's ladder: other items where n differs."
-    columns = ["rung", "n dense", "n pruned", "dense", "pruned"]
+    note = "Right answers over the items that have every rung of the model's ladder. Lost, won: over those of both."
+    columns = ["rung", "n dense", "n pruned", "dense", "pruned", *MOVED]
     title = "From open answer to displayed candidates to likelihood"
     return by_scope(title, columns, rows, note, brief=False)
 
