@@ -92,7 +92,7 @@ def build_from(read: list[Run], *, settings: Settings = DEFAULTS) -> Report:
         runs=summaries,
         comparisons=comparisons,
         curves=curves,
-        conclusions=conclude_all(comparisons, curves, items, settings),
+        conclusions=conclude_all(comparisons, gather_curves(summaries, comparisons, least=1), items, settings),
     )
     return Report(file, items)
 

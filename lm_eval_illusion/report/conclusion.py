@@ -27,17 +27,18 @@ _FORM = {
 def conclude_all(
     comparisons: Sequence[Comparison], curves: Curves | None, items: Sequence[dict[str, Any]], settings: Settings
 ) -> Conclusions | None:
-    """Conclude from every comparison with probes and from the sweep; None where nothing was probed.
+    """Conclude from every comparison with probes and from the sweep; None where there is neither.
 
     Args:
         comparisons: Judged comparisons.
-        curves: Their lines against sparsity.
+        curves: Their lines against sparsity, of a single one too.
         items: What items.jsonl holds: runs of a sweep are compared item by item.
         settings: Least sizes and the margin.
     """
     found = [conclude(c.rows[0], c.dense, c.pruned, settings) for c in comparisons]
     known = [conclusion for conclusion in found if conclusion is not None]
-    return Conclusions(comparisons=known, sweep=sweep_statements(curves, items, settings)) if known else None
+    sweep = sweep_statements(curves, items, settings)  # it needs no probes
+    return Conclusions(comparisons=known, sweep=sweep) if known or sweep else None
 
 
 def conclude(row: Row, dense: str, pruned: str, settings: Settings) -> Conclusion | None:

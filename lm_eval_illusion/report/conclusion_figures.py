@@ -39,6 +39,6 @@ class Conclusions(Plain):
     """All that the probes allow to conclude."""
 
     comparisons: list[Conclusion]
-    """Those whose pruned run has probes."""
+    """Those whose pruned run has probes; may be none."""
     sweep: list[Statement]
     """Across sparsities and methods; empty without a sweep."""

@@ -27,7 +27,7 @@ _Key = tuple[str, str, tuple[tuple[str, str], ...]]
 """Method, pattern family, settings."""
 
 
-def gather_curves(runs: Sequence[RunSummary], comparisons: Sequence[Comparison]) -> Curves | None:
+def gather_curves(runs: Sequence[RunSummary], comparisons: Sequence[Comparison], *, least: int = 2) -> Curves | None:
     """Points of multiple choice and generation against sparsity, with the intervals that the tables give.
 
     A line is a method with one pattern family and one set of settings; seeds are points of one line. n:m points stand
@@ -36,9 +36,10 @@ def gather_curves(runs: Sequence[RunSummary], comparisons: Sequence[Comparison])
     Args:
         runs: Summaries, the dense run first.
         comparisons: One for each further run, in the same order.
+        least: Sparsities that some method must have been run at; of one there are points and no curve.
 
     Returns:
-        The curves, or None where no method was run at two sparsities.
+        The curves, or None where no method was run at so many sparsities.
     """
     placed: list[tuple[int, _Key, float]] = []
     left_out = []
@@ -56,7 +57,8 @@ def gather_curves(runs: Sequence[RunSummary], comparisons: Sequence[Comparison])
         if index:
             left_out.append(LeftOut(run=run.label, why=why))
     sparsities = {(key[0], sparsity) for _, key, sparsity in placed}
-    if len(sparsities) == len({method for method, _ in sparsities}):
+    methods = [method for method, _ in sparsities]
+    if max(map(methods.count, methods), default=0) < least:
         return None
     keys = list(dict.fromkeys(key for _, key, _ in placed))
     tables = [{(row.scope, row.dataset, row.language): row for row in comparison.rows} for comparison in comparisons]

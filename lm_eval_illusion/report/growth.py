@@ -32,7 +32,7 @@ def sweep_statements(curves: Curves | None, items: Sequence[_Line], settings: Se
     """Judge growth for every line of the curves, and Wanda against other methods.
 
     Args:
-        curves: Lines and their points; None without a sweep.
+        curves: Lines and their points, of one sparsity too; None where no run was pruned.
         items: What items.jsonl holds.
         settings: Least sizes and the margin.
     """
@@ -42,6 +42,8 @@ def sweep_statements(curves: Curves | None, items: Sequence[_Line], settings: Se
         (curves.lines[line.line].name, curves.lines[line.line].method, _by_sparsity(line.points))
         for line in curves.panels[0].lines
     ]
+    if sum(len(runs) for _, _, runs in lines) < 2:
+        return []  # one point is no sweep
     said = []
     for distance in ("near", "far"):
         for name, _, runs in lines:

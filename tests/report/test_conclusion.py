@@ -2,11 +2,13 @@
 
 import pytest
 from probe_figures import contrast, mean, moves, probes, ranks, recovery, report_with, verdicts
+from synthetic import pattern, receipt, write_run
 
-from lm_eval_illusion.report.build import DEFAULTS
+from lm_eval_illusion.report.build import DEFAULTS, build_report
 from lm_eval_illusion.report.conclusion import conclude, conclude_all
 from lm_eval_illusion.report.curve_figures import CurveLine, CurvePanel, CurvePoint, Curves, LineDefinition
 from lm_eval_illusion.report.growth import beyond_guessing, change, sweep_statements
+from lm_eval_illusion.report.render.markdown import render_markdown
 from lm_eval_illusion.report.statements import find_recovery, judge, statements
 
 
@@ -350,3 +352,27 @@ def test_wanda_alone_is_not_judged():
     assert (wanda.answer, wanda.reason) == ("undecided", "no other method was run at the same sparsity")
     assert not any(key.startswith("wanda") for key, _ in sweep([["both"]], ("magnitude", {0.4: "a"})))
     assert sweep_statements(None, [], DEFAULTS) == []
+
+
+def test_one_point_is_no_sweep():
+    assert sweep([["both"]] * 40, ("wanda", {0.5: "a"})) == {}
+    assert set(sweep([["both", "both"]] * 40, ("wanda", {0.5: "a", 0.6: "b"})))
+
+
+@pytest.mark.parametrize("methods", [("wanda",), ("wanda", "magnitude")])
+def test_methods_at_one_sparsity_are_compared_without_probes_and_curves(tmp_path, methods):
+    letters = "bbbbbbbbbbbbbbbbbbbrrrrrrnnnnn"
+    runs = [write_run(tmp_path / "dense", pattern(letters), pruning=receipt("none", 0.0))]
+    for method in methods:
+        worse = "r" * 20 + letters[20:] if method == "wanda" else letters
+        runs.append(write_run(tmp_path / method, pattern(worse), pruning=receipt(method, 0.5)))
+    report = build_report(runs)
+    assert report.file.curves is None
+    if len(methods) == 1:
+        assert report.file.conclusions is None
+        return
+    near, far = report.file.conclusions.sweep
+    assert (near.key, near.answer, far.key) == ("wanda_near", "yes", "wanda_far")
+    assert "more than magnitude" in near.numbers
+    assert report.file.conclusions.comparisons == []
+    assert "### Across sparsities and methods" in render_markdown(report)

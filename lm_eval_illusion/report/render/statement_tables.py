@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from lm_eval_illusion.report.conclusion_figures import Conclusion, Conclusions, Statement
 from lm_eval_illusion.report.numbers import DASH
 from lm_eval_illusion.report.render.grid import Table
@@ -9,8 +11,10 @@ from lm_eval_illusion.report.render.grid import Table
 __all__ = ["answers_table", "in_brief", "statements_table", "sweep_table"]
 
 
-def answers_table(conclusions: Conclusions) -> Table:
-    """Statements against runs, answers alone."""
+def answers_table(conclusions: Conclusions | None) -> Table | None:
+    """Statements against runs, answers alone; None where no run was probed."""
+    if conclusions is None or not conclusions.comparisons:
+        return None
     statements = conclusions.comparisons[0].statements
     rows = [
         [statement.claim, *(c.statements[number].answer for c in conclusions.comparisons)]
@@ -26,17 +30,19 @@ def statements_table(conclusion: Conclusion) -> Table:
     return _numbers("Statements and their numbers", conclusion.statements)
 
 
-def sweep_table(conclusions: Conclusions) -> Table:
-    """Statements across sparsities and methods."""
+def sweep_table(conclusions: Conclusions | None) -> Table | None:
+    """Statements across sparsities and methods; None without a sweep."""
+    if conclusions is None or not conclusions.sweep:
+        return None
     return _numbers("Across sparsities and methods", conclusions.sweep)
 
 
-def in_brief(conclusion: Conclusion) -> str:
+def in_brief(statements: Sequence[Statement]) -> str:
     """One line of answers."""
-    answers = {name: [s.claim for s in conclusion.statements if s.answer == name] for name in ("yes", "no")}
+    answers = {name: [s.claim for s in statements if s.answer == name] for name in ("yes", "no")}
     told = [f"{name}: {'; '.join(claims)}" for name, claims in answers.items() if claims]
-    open_ones = sum(statement.answer == "undecided" for statement in conclusion.statements)
-    return ". ".join([*told, f"undecided: {open_ones} of {len(conclusion.statements)} statements (report.md)"])
+    open_ones = sum(statement.answer == "undecided" for statement in statements)
+    return ". ".join([*told, f"undecided: {open_ones} of {len(statements)} statements (report.md)"])
 
 
 def _numbers(title: str, statements: list[Statement]) -> Table:

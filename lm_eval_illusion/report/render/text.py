@@ -39,7 +39,9 @@ def render_text(report: Report) -> RenderableType:
         parts.append(overview_table(file))
     concluded = {c.pruned: c for c in file.conclusions.comparisons} if file.conclusions else {}
     if many and file.conclusions:
-        parts += [Text(f"  {inert(label)}: {inert(in_brief(c), 1200)}") for label, c in concluded.items()]
+        parts += [Text(f"  {inert(label)}: {inert(in_brief(c.statements), 1200)}") for label, c in concluded.items()]
+    if file.conclusions and file.conclusions.sweep:
+        parts.append(Text(f"  Across the sweep: {inert(in_brief(file.conclusions.sweep), 1200)}."))
     parts += [table for table in curve_tables(file.curves) if table.brief]
     parts.append(run_table(file))
     parts += _notes(file.notes)
@@ -51,7 +53,7 @@ def render_text(report: Report) -> RenderableType:
         parts += [table for table in comparison_tables(comparison) if table.brief]
         parts += [table for table in probe_tables(comparison, file.settings) if table.brief]
         if comparison.pruned in concluded:
-            parts.append(Text(f"  The paper's statements: {in_brief(concluded[comparison.pruned])}."))
+            parts.append(Text(f"  The paper's statements: {in_brief(concluded[comparison.pruned].statements)}."))
         parts += _notes(comparison.notes)
     limits = dict.fromkeys(comparison.headline[-1] for comparison in file.comparisons)
     return _Shown([*parts, Text(), *allowed, *(Text(f"  {line}") for line in limits)])
