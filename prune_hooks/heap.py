@@ -15,8 +15,9 @@ from pathlib import Path
 import torch
 
 GROWTH = 128 << 20
-"""Bytes that the process may grow by before free memory is given back."""
-
+"""Bytes that the process may grow by while it prunes before free memory is given back."""
+ROOM = 1 << 30
+"""The same while it answers, at least: what batches of many lengths leave behind in pieces."""
 
 SETTINGS = (
     "MALLOC_ARENA_MAX",
@@ -51,18 +52,24 @@ def keep_freed(device: torch.device) -> bool:
 
 
 class Heap:
-    """Watches the process's resident memory."""
+    """Watches the process's resident memory.
 
-    def __init__(self, device: torch.device) -> None:
+    Args:
+        device: where the model is.
+        growth: bytes that the process may grow by; None: as much again as it holds by now, at least `ROOM`.
+    """
+
+    def __init__(self, device: torch.device, growth: int | None = GROWTH) -> None:
         self._library = _glibc() if device.type == "cpu" else None
         self._low = _resident() if self._library is not None else None
+        self._growth = max(ROOM, self._low or 0) if growth is None else growth
 
     def give_back(self) -> None:
-        """Returns free memory to the system if the process has grown by `GROWTH`; nothing where that cannot be done."""
+        """Returns free memory to the system if the process has grown by so much; nothing where that cannot be done."""
         if self._library is None or self._low is None:
             return
         now = _resident() or 0
-        if now - self._low > GROWTH:
+        if now - self._low > self._growth:
             self.give_back_all()
         else:
             self._low = min(self._low, now)

@@ -176,6 +176,7 @@ class GreedyAnswering(ProbeAnswering):
                 results[asked.index] = text
                 self.cache_hook.add_partial("generate_until", request.args, text)
                 bar.update(1)
+                self._heap.give_back()
 
             try:
                 with self._autocast():
@@ -235,6 +236,7 @@ class GreedyAnswering(ProbeAnswering):
                         )
                         self.cache_hook.add_partial("generate_until", requests[i].args, results[i])
                         bar.update(1)
+                    self._heap.give_back()
 
 
 def _line_text(rule: FirstLine, answer: generation.Answer, ends: frozenset[int]) -> str:

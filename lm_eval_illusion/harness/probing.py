@@ -34,6 +34,7 @@ from lm_eval_illusion.harness.rope import switch_length
 from lm_eval_illusion.harness.sampling import Draws, sample
 from lm_eval_illusion.harness.together import Search, together
 from lm_eval_illusion.pairs.prompts import delimiter_of
+from prune_hooks.heap import Heap
 
 log = logging.getLogger("lm_eval.illusion")
 
@@ -61,6 +62,7 @@ class ProbeAnswering(HFLM):  # type: ignore[misc]  # lm_eval is untyped
     """HFLM that searches for answers where a row's condition asks for it."""
 
     _ways: Ways | None = None
+    _heap: Heap
 
     def _answer_probes(
         self, requests: list[Instance], indices: Sequence[int], results: dict[int, str], quiet: bool
@@ -85,6 +87,7 @@ class ProbeAnswering(HFLM):  # type: ignore[misc]  # lm_eval is untyped
                 for index, answer in zip(members, self._probed(docs, tokens, context, limit), strict=True):
                     results[index] = answer
                     bar.update(1)
+                self._heap.give_back()
 
     def _check_probes(self, request: Instance) -> None:
         condition = request.doc["condition"]

@@ -19,6 +19,7 @@ from lm_eval_illusion.harness.fit import FitChecker
 from lm_eval_illusion.harness.rope import switch_length
 from lm_eval_illusion.harness.scoring_row import Scored
 from lm_eval_illusion.pairs.prompts import delimiter_of
+from prune_hooks.heap import Heap
 
 log = logging.getLogger("lm_eval.illusion")  # below the harness's own logger: the only one it shows
 
@@ -42,6 +43,8 @@ class PrefillScoring(HFLM):  # type: ignore[misc]  # lm_eval is untyped
         """Whether prompts are encoded once; false as soon as this model turned out not to allow it."""
         self._checked = False
         """Whether what can be asked of the model beforehand has been asked."""
+        self._heap = Heap(self.device, growth=None)
+        """What is freed is kept for the next batch, up to a point: see `prune_hooks.heap.keep_freed`."""
         if self.softmax_dtype is not None:
             self._give_up("its softmax_dtype asks for stock arithmetic")
         elif not scoring.supports_shared_prefix(self.model):
@@ -102,6 +105,7 @@ class PrefillScoring(HFLM):  # type: ignore[misc]  # lm_eval is untyped
                             results[index] = pair
                             self.cache_hook.add_partial("loglikelihood", requests[index].args, pair)
                         bar.update(len(indices))
+                self._heap.give_back()
         return [result for result in results if result is not None]
 
     def _tokenised(

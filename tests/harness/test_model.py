@@ -15,6 +15,7 @@ from lm_eval_illusion.harness.model import PrunedHFLM
 from prune_hooks.errors import PruneError
 from tests import families
 from tests.harness.conftest import answer_requests, choice_requests, paired_doc
+from tests.harness.probes import every_probe
 
 DOCS = [paired_doc(n, "The river runs north. " * (1 + 3 * n)) for n in range(3)]
 ROWS = families.token_rows()
@@ -282,6 +283,25 @@ def test_a_batch_that_fails_later_is_scored_as_stock_too_and_want_of_memory_is_t
     assert len(lines) == 1
     expected = HFLM(pretrained=tiny("llama"), device="cpu", batch_size=1).loglikelihood(choice_requests(DOCS), True)
     assert [p[0] for p in fallen] == pytest.approx([p[0] for p in expected], abs=1e-3)
+
+
+def test_freed_memory_is_looked_at_after_every_batch_answer_and_probe(tiny):
+    class Counter:
+        seen = 0
+
+        def give_back(self):
+            self.seen += 1
+
+    lm = pruned(tiny("llama"), method="none", batch_size=2)
+    asked = {
+        "batches": (lm.loglikelihood, choice_requests([paired_doc(n) for n in range(3)]), 2),  # three prompts and ""
+        "answers": (lm.generate_until, answer_requests([paired_doc(n) for n in range(3)]), 3),
+        "probes": (lm.generate_until, every_probe(), 3),  # prompts of three items
+    }
+    for name, (call, requests, least) in asked.items():
+        lm._heap = Counter()
+        call(requests, True)
+        assert lm._heap.seen >= least, name
 
 
 def test_a_model_whose_cache_cannot_be_copied_is_scored_as_stock(tiny, monkeypatch, caplog):

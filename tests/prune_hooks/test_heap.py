@@ -51,6 +51,19 @@ def test_free_memory_is_given_back_when_the_process_has_grown(monkeypatch: pytes
     assert machine.trimmed == 2
 
 
+@pytest.mark.parametrize(("held", "room"), [(heap.ROOM // 2, heap.ROOM), (3 * heap.ROOM, 3 * heap.ROOM)])
+def test_while_answering_it_may_hold_as_much_again(monkeypatch: pytest.MonkeyPatch, held: int, room: int) -> None:
+    machine = _Machine(monkeypatch)
+    machine.resident = held
+    watched = heap.Heap(CPU, growth=None)
+    machine.resident = held + room
+    watched.give_back()
+    assert machine.trimmed == 0
+    machine.resident, machine.free = held + room + 1, room
+    watched.give_back()
+    assert (machine.trimmed, machine.resident) == (1, held + 1)
+
+
 def test_nothing_is_done_for_an_accelerator_or_where_the_system_does_not_say(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = _Machine(monkeypatch)
     for device, resident in ((torch.device("cuda"), BASE), (CPU, None)):
