@@ -56,4 +56,6 @@ def test_the_report_reads_the_record(condition, valid):
         assert (half.condition, half.valid, len(out) > 1) == (condition, valid, valid)
         names = set(type(half).model_fields) - {"schema_"}
         if CONDITIONS[condition].kind not in ("choice", "generation"):
-            assert names - {"hits", "draws", "pass_at", "control_pass_at"} <= set(record)
+            assert names - {"hits", "draws", "pass_at", "control_pass_at", "temperature", "top_p", "seed"} <= set(
+                record
+            )
