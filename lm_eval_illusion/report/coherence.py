@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
+
 from lm_eval_illusion.errors import IllusionError
 from lm_eval_illusion.pairs.conditions import CONDITIONS
 from lm_eval_illusion.report.halves import ChoiceHalf, GenerationHalf, answered
-from lm_eval_illusion.report.runs import Run
+from lm_eval_illusion.report.runs import HalfRecord, Run
 
 __all__ = ["check_coherent"]
 
@@ -30,17 +32,14 @@ def _check_prompts(run: Run) -> None:
     Raises:
         IllusionError: Two such conditions of one item have different prompt hashes.
     """
-    first: dict[str, tuple[str, str]] = {}
-    for condition in sorted(name for name in run.halves if CONDITIONS[name].same_prompt):
-        for item_id, record in sorted(run.halves[condition].items()):
-            task, prompt = first.setdefault(item_id, (record.task, record.prompt_hash))
-            if prompt != record.prompt_hash:
-                raise IllusionError(
-                    f"{run.results_file}: item {item_id} saw different prompts in {task} and {record.task} "
-                    f"(prompt_hash {prompt[:12]} and {record.prompt_hash[:12]}); the halves of a pair, and the probes "
-                    "that read its prompt, must share theirs: run all of them with one --num_fewshot and one version "
-                    "of lm-eval-illusion"
-                )
+    conditions = (name for name in run.halves if CONDITIONS[name].same_prompt)
+    for item_id, one, other in _differing(run, conditions, lambda record: record.prompt_hash):
+        raise IllusionError(
+            f"{run.results_file}: item {item_id} saw different prompts in {one.task} and {other.task} "
+            f"(prompt_hash {one.prompt_hash[:12]} and {other.prompt_hash[:12]}); the halves of a pair, and the probes "
+            "that read its prompt, must share theirs: run all of them with one --num_fewshot and one version "
+            "of lm-eval-illusion"
+        )
 
 
 def _check_options(run: Run) -> None:
@@ -49,18 +48,23 @@ def _check_options(run: Run) -> None:
     Raises:
         IllusionError: Two conditions of one item were built from other options.
     """
-    first: dict[str, tuple[str, str]] = {}
-    for condition in sorted(run.halves):
+    for item_id, one, other in _differing(run, run.halves, lambda record: record.options):
+        raise IllusionError(
+            f"{run.path}: item {item_id} has other options, or another order of them, in {other.task} than in "
+            f"{one.task}; expected the same under every condition: run all of them on the same data "
+            "(LM_EVAL_ILLUSION_DATA) with one illusion_seed and one version of lm-eval-illusion"
+        )
+
+
+def _differing(
+    run: Run, conditions: Iterable[str], of: Callable[[HalfRecord], str | None]
+) -> Iterator[tuple[str, HalfRecord, HalfRecord]]:
+    """Yield each item that some condition tells otherwise than the first one that tells it, with both records."""
+    first: dict[str, HalfRecord] = {}
+    for condition in sorted(conditions):
         for item_id, record in sorted(run.halves[condition].items()):
-            if record.options is None:
-                continue
-            task, options = first.setdefault(item_id, (record.task, record.options))
-            if options != record.options:
-                raise IllusionError(
-                    f"{run.path}: item {item_id} has other options, or another order of them, in {record.task} than in "
-                    f"{task}; expected the same under every condition: run all of them on the same data "
-                    "(LM_EVAL_ILLUSION_DATA) with one illusion_seed and one version of lm-eval-illusion"
-                )
+            if of(record) is not None and of(first.setdefault(item_id, record)) != of(record):
+                yield item_id, first[item_id], record
 
 
 def _check_fed(run: Run) -> None:

@@ -33,15 +33,23 @@ def control_targets(doc: Mapping[str, Any]) -> Targets:
     """Return the targets of a row: of the texts that could stand in for the gold, those that its prompt holds."""
     language = doc["language"]
     read = plain(doc["prompt"], language)
-    near = [text for number, text in enumerate(doc["choices_near"]) if number != doc["gold_near"]]
+    near = _near(doc)
     found = [text for text in near if (said := plain(text, language)) and said in read]
-    return Targets(list(dict.fromkeys([*(found or near), *(doc.get("demonstration_answers") or ())])), bool(found))
+    return Targets(_beside_demonstration(found or near, doc), bool(found))
 
 
 def own_targets(doc: Mapping[str, Any]) -> list[str]:
     """Return every text that could stand in for the gold of a row: near distractors and a demonstration's answers."""
-    near = [text for number, text in enumerate(doc["choices_near"]) if number != doc["gold_near"]]
-    return list(dict.fromkeys([*near, *(doc.get("demonstration_answers") or ())]))
+    return _beside_demonstration(_near(doc), doc)
+
+
+def _near(doc: Mapping[str, Any]) -> list[str]:
+    return [text for number, text in enumerate(doc["choices_near"]) if number != doc["gold_near"]]
+
+
+def _beside_demonstration(texts: Sequence[str], doc: Mapping[str, Any]) -> list[str]:
+    """Return texts and, if one was shown, a demonstration's answers; each once, in that order."""
+    return list(dict.fromkeys([*texts, *(doc.get("demonstration_answers") or ())]))
 
 
 def item_control(doc: Mapping[str, Any], answers: Sequence[str]) -> float | None:
