@@ -1,6 +1,9 @@
 """The one exception a person can mend: the command line prints it without a traceback and exits with 2."""
 
-__all__ = ["IllusionError", "one_line"]
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+__all__ = ["IllusionError", "did_you_mean", "one_line"]
 
 
 class IllusionError(Exception):
@@ -8,6 +11,12 @@ class IllusionError(Exception):
 
     def __init__(self, message: str) -> None:
         super().__init__(" ".join(message.split()))
+
+
+def did_you_mean(name: object, known: Iterable[str]) -> str:
+    """Return a question after the known name that is nearest, a space before it; empty where none is near."""
+    near = get_close_matches(str(name), list(known), n=1)
+    return f" Did you mean {near[0]}?" if near else ""
 
 
 def one_line(error: BaseException) -> str:

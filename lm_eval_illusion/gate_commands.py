@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from lm_eval_illusion.errors import IllusionError, one_line
+from lm_eval_illusion.folders import make_folder
 
 
 def gate(
@@ -97,7 +98,7 @@ def _write(path: Path, text: str) -> None:
     from lm_eval_illusion.report.write import replace_file
 
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent, "give a file in a writable folder")
         replace_file(path, text)
     except OSError as error:
         raise IllusionError(f"cannot write {path} ({error}); give a file in a writable folder") from None

@@ -61,9 +61,12 @@ def save_mask(
 
 
 def require_free(path: Path) -> None:
-    """Raises PruneError if there is something at a path that a mask is to be written to."""
+    """Raises PruneError if a mask cannot be written to a path: something is there, or nothing can be written there."""
     if path.expanduser().exists():
         raise PruneError(f"save_mask: {path} is there already: expected a new file; remove it, or name another")
+    above = next(folder for folder in path.expanduser().absolute().parents if folder.exists())
+    if not (above.is_dir() and os.access(above, os.W_OK | os.X_OK)):
+        raise PruneError(f"save_mask: {path} cannot be written, since {above} is no writable folder; name another file")
 
 
 class MaskFile:

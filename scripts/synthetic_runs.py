@@ -155,7 +155,7 @@ def _metric(question: dict[str, Any], condition: str, sparsity: float, hostile: 
     if condition == "beam4":
         outputs = [{"answer": answer, "logprob": -1.0, "right": rights}]
         return {**common, **told, "outputs": outputs, "right_first": rights, "control_first": 0.0}
-    flags = {"empty": False, "cut": False, "repeated": False, "unclosed_thought": False}
+    flags = {"empty": False, "cut": False, "repeated": False, "unclosed_thought": False, "gold_inside": False}
     return {**common, **told, "answer": answer, "f1": float(right), "char_f1": float(right), "flags": flags}
 
 

@@ -17,6 +17,7 @@ import tempfile
 from pathlib import Path
 
 from lm_eval_illusion.errors import IllusionError
+from lm_eval_illusion.folders import make_folder
 
 log = logging.getLogger("lm_eval.illusion")  # below the harness's own logger: the only one it shows
 
@@ -76,7 +77,7 @@ def checkpoint(cache: Path | None = None) -> Path:
     target = converted_folder(cache)
     if _intact(target):
         return target
-    target.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(target.parent, "set LM_EVAL_ILLUSION_CACHE to a writable folder")
     with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
         gguf = _assemble(Path(scratch))
         log.info("converting the demo model once (about a minute): %s", target)

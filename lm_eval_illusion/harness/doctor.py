@@ -94,6 +94,8 @@ def _data(folder: str | None) -> list[Finding]:
                     check_data(source.dataset, language, folder)
             except IllusionError as error:
                 state, ok = str(error), False
+        elif source.kind == "hub":
+            state += "; whether the hub can be reached was not tried"
         findings.append(Finding(f"data: {source.dataset}", state, ok))
     return findings
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from lm_eval_illusion import __version__
 from lm_eval_illusion.errors import IllusionError
+from lm_eval_illusion.folders import make_folder
 from lm_eval_illusion.harness.exported import KIND, RECEIPT_FILE, SCHEMA
 
 ALONGSIDE = (
@@ -76,7 +77,7 @@ def export_checkpoint(
     arguments = {"device": ANY_DEVICE, **options, **_source(pretrained)}
     if device is not None:
         arguments["device"] = device
-    out.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(out.parent)
     scratch = out.parent / f".{out.name}.export-{os.getpid()}"
     scratch.mkdir()
     try:

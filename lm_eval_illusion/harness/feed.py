@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lm_eval_illusion.errors import IllusionError
+from lm_eval_illusion.folders import make_folder
 from lm_eval_illusion.harness.names import PairedTask
 from lm_eval_illusion.pairs.conditions import CONDITIONS
 from lm_eval_illusion.report.halves import GenerationHalf, answered
@@ -184,7 +185,7 @@ def write(fed: Fed, folder: Path) -> tuple[Path, str]:
     Returns:
         Its path, absolute, and its SHA-256.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder, "give a writable folder with --output_path")
     text, path = fed.written().encode("utf-8"), (folder / FILE).resolve()
     scratch = path.with_name(f"{FILE}.{os.getpid()}.tmp")
     scratch.write_bytes(text)

@@ -10,6 +10,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from lm_eval_illusion.errors import IllusionError
+from lm_eval_illusion.folders import make_folder
 
 LOCK = "illusion.lock"
 """The file that is locked; it stays, empty, and means nothing once its process has ended, however that came."""
@@ -23,12 +24,12 @@ def alone_in(folder: Path) -> Iterator[None]:
         folder: Is made where it is not there.
 
     Raises:
-        IllusionError: If another process holds it.
+        IllusionError: If another process holds it, or nothing can be written there.
     """
     if int(os.environ.get("RANK", "0")):
         yield
         return
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     lock = FileLock(folder / LOCK)
     try:
         lock.acquire(timeout=0)

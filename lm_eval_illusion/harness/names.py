@@ -6,7 +6,7 @@ import fnmatch
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from lm_eval_illusion.errors import IllusionError
+from lm_eval_illusion.errors import IllusionError, did_you_mean
 from lm_eval_illusion.pairs.catalogue import DATASETS
 from lm_eval_illusion.pairs.conditions import CONDITIONS, GROUPS, HALVES, PROBE_GROUPS, PROBES
 
@@ -78,9 +78,10 @@ def with_all_halves(names: Iterable[str]) -> list[str]:
         elif name in known:
             halves = [name]
         else:
+            hint = did_you_mean(name, [*DATASETS, *known])
             raise IllusionError(
-                f"--tasks: unknown name {name!r}; expected a data set ({', '.join(sorted(DATASETS))}), one of its "
-                "languages (tydiqa_sw) or a task (tydiqa_mc_sw); list them with: lm_eval ls tasks"
+                f"--tasks: unknown name {name!r}.{hint} Expected a data set ({', '.join(sorted(DATASETS))}), one of "
+                "its languages (tydiqa_sw) or a task (tydiqa_mc_sw); list them with: lm_eval ls tasks"
             )
         result += [half for half in halves if half not in result]
     return result

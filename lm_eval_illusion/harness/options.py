@@ -5,14 +5,13 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from lm_eval.models.huggingface import HFLM
 
-from lm_eval_illusion.errors import IllusionError
+from lm_eval_illusion.errors import IllusionError, did_you_mean
 
 FROM_PRETRAINED = frozenset(
     {
@@ -66,8 +65,7 @@ def check_known(given: Mapping[str, Any], own: Iterable[str]) -> None:
         if name in known or (name.startswith("bnb_4bit_")):
             continue
         options = sorted(own)
-        near = difflib.get_close_matches(str(name), [*options, *sorted(known)], n=1)
-        hint = f" Did you mean {near[0]}?" if near else ""
+        hint = did_you_mean(name, [*options, *sorted(known)])
         raise IllusionError(
             f"--model_args: pruned_hf has no option {name!r}.{hint} Its own options: {', '.join(options)}; "
             "besides, everything that --model hf takes (lists are joined with +, not with commas)"

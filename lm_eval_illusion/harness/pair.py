@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lm_eval_illusion.errors import IllusionError
+from lm_eval_illusion.folders import make_folder
 from lm_eval_illusion.harness import plugin
 from lm_eval_illusion.harness.task_files import task_files
 from lm_eval_illusion.pairs import own_folder
@@ -84,7 +85,7 @@ def write_pair(path: Path, name: str, *, language: str | None = None, out: Path 
     if folder.exists():
         raise IllusionError(f"{folder} is already there; remove it, or choose another --name or --out")
     questions = read_own(path, name, language)
-    out.mkdir(parents=True, exist_ok=True)
+    make_folder(out)
     with tempfile.TemporaryDirectory(dir=out, prefix=f".{name}-") as scratch:
         made = Path(scratch) / name
         made.mkdir()

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from lm_eval_illusion.errors import IllusionError
+from lm_eval_illusion.folders import make_folder
 from lm_eval_illusion.harness import launch
 from lm_eval_illusion.harness.folder_lock import LOCK, alone_in
 from lm_eval_illusion.harness.planned import PlannedRun
@@ -94,7 +95,7 @@ def differences(held: dict[str, Any], wanted: dict[str, Any]) -> list[str]:
 
 def mark(folder: Path, wanted: dict[str, Any], *, finished: bool) -> None:
     """Write the marker (to a temporary file, then renamed); a finished run's names the files that are there."""
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     told: dict[str, Any] = {"finished": finished, "made_from": wanted}
     if finished:
         told["files"] = sorted(path.relative_to(folder).as_posix() for path in _files(folder))

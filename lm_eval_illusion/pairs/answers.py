@@ -1,7 +1,8 @@
 """When is an open answer right? Exact, contained, F1 - and the standard fixed in advance, over every gold.
 
 The standard G: exact; or the gold's tokens as a contiguous run in an answer of at most 3 x gold + 5 tokens; or token
-F1 of at least 0.5 with every digit run of the gold present. Empty output is never right.
+F1 of at least 0.5 with every digit run of the gold present. Empty output is never right. `anywhere` has no limit of
+length and is no part of the standard: it tells an answer that is lost from one that is there, but not by itself.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ class Match:
     """The same tokens in the same order."""
     contained: bool
     """Some gold is a contiguous run of tokens in an answer that is short enough."""
+    anywhere: bool
+    """Some gold is a contiguous run of tokens in an answer of any length."""
     near: bool
     """F1 of at least 0.5 with every digit run of that gold present."""
     f1: float
@@ -39,7 +42,7 @@ class Match:
         return self.exact or self.contained or self.near
 
 
-NO_MATCH = Match(exact=False, contained=False, near=False, f1=0.0, char_f1=0.0)
+NO_MATCH = Match(exact=False, contained=False, anywhere=False, near=False, f1=0.0, char_f1=0.0)
 """What an empty answer gets."""
 
 
@@ -62,9 +65,11 @@ def _match_one(answer: str, gold: str, language: str) -> Match:
         return NO_MATCH
     f1 = overlap_f1(said, wanted)
     digits_there = not (Counter(digit_runs(wanted)) - Counter(digit_runs(said)))
+    anywhere = is_run(wanted, said)
     return Match(
         exact=said == wanted,
-        contained=is_run(wanted, said) and len(said) <= LENGTH_FACTOR * len(wanted) + LENGTH_EXTRA,
+        contained=anywhere and len(said) <= LENGTH_FACTOR * len(wanted) + LENGTH_EXTRA,
+        anywhere=anywhere,
         near=f1 >= F1_NEEDED and digits_there,
         f1=f1,
         char_f1=f1 if level is Level.RAW else overlap_f1(characters(said), characters(wanted)),
@@ -88,6 +93,7 @@ def match(answer: str, golds: Sequence[str], language: str) -> Match:
     return Match(
         exact=any(m.exact for m in found),
         contained=any(m.contained for m in found),
+        anywhere=any(m.anywhere for m in found),
         near=any(m.near for m in found),
         f1=max(m.f1 for m in found),
         char_f1=max(m.char_f1 for m in found),

@@ -15,7 +15,7 @@ from lm_eval_illusion.report.conclusion import conclude_all
 from lm_eval_illusion.report.curves import gather_curves
 from lm_eval_illusion.report.halves import HALVES, MATCHERS, NORMALISERS
 from lm_eval_illusion.report.headline import headline, translated
-from lm_eval_illusion.report.items import examples, item_lines, items_digest
+from lm_eval_illusion.report.items import count_turned, examples, item_lines, items_digest
 from lm_eval_illusion.report.join import join_runs
 from lm_eval_illusion.report.leaks import leak_figures
 from lm_eval_illusion.report.merge import read_merged
@@ -79,11 +79,10 @@ def build_from(read: list[Run], *, settings: Settings = DEFAULTS) -> Report:
     ]
     notes = run_notes(summaries, [run.facts.use_cache for run in read])
     alarms = [note.text for note in [*notes, *(n for c in comparisons for n in c.notes)] if note.level == "alarm"]
-    curves = gather_curves(summaries, comparisons)
     items = tuple(item_lines(read, labels))
     file = ReportFile(
         schema_name="lm-eval-illusion/report",
-        schema_version=5,
+        schema_version=6,
         tool_version=__version__,
         items_sha256=items_digest(items),
         settings=settings,
@@ -91,7 +90,7 @@ def build_from(read: list[Run], *, settings: Settings = DEFAULTS) -> Report:
         notes=notes,
         runs=summaries,
         comparisons=comparisons,
-        curves=curves,
+        curves=gather_curves(summaries, comparisons),
         conclusions=conclude_all(comparisons, gather_curves(summaries, comparisons, least=1), items, settings),
     )
     return Report(file, items)
@@ -114,4 +113,5 @@ def _compare(first: Run, other: Run, dense: str, pruned: str, settings: Settings
         official=official_means(joined),
         leaks=leaks,
         examples=examples(joined.items, first.documents),
+        turned_items=count_turned(joined.items),
     )

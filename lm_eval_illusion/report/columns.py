@@ -64,7 +64,8 @@ class Columns:
     pruned: Side
 
 
-FLAGS = ("empty", "repeated", "cut", "unclosed_thought")
+FLAGS = ("empty", "repeated", "cut", "unclosed_thought", "gold_inside")
+"""How the form of an open answer failed; gold_inside: it counts as wrong, yet a gold stands somewhere in it."""
 
 
 def columns_of(items: Sequence[Item]) -> Columns:

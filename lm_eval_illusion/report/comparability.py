@@ -18,7 +18,8 @@ def check_comparable(first: Run, other: Run) -> None:
 
     Raises:
         IllusionError: Tasks of the pair, versions, shots, chat template, system instruction, generation settings,
-            documents or prompts differ, or a run's scores are NaN throughout.
+            documents or prompts differ, the first run was pruned and the other is its own dense model, or a run's
+            scores are NaN throughout.
     """
     where = f"{first.path} and {other.path}"
     one_pair, two_pair = set(first.tasks_under(HALVES)), set(other.tasks_under(HALVES))
@@ -49,6 +50,7 @@ def check_comparable(first: Run, other: Run) -> None:
                 f"{other.path}; run both with the same --gen_kwargs and version of lm-eval-illusion"
             )
     _check_checkpoint(first, other)
+    _check_order(first, other)
     for what, option, one_fact, two_fact in _settings(first, other):
         if one_fact != two_fact:
             raise IllusionError(
@@ -77,6 +79,18 @@ def _check_checkpoint(first: Run, other: Run) -> None:
                 f"the model's {name} differs: {before} in {first.path}, {after} in {other.path}; prune the checkpoint "
                 "that the dense run used (one pruned and saved elsewhere is run with method=none, or with --model hf)"
             )
+
+
+def _check_order(first: Run, other: Run) -> None:
+    """The dense run comes first: else its gains would read as what pruning did."""
+    one, two = first.facts, other.facts
+    same = one.model == two.model == "pruned_hf" and one.origin("pretrained") == two.origin("pretrained")
+    if same and not one.left_as_it_is and two.left_as_it_is and one.receipt and two.receipt:
+        raise IllusionError(
+            f"{first.path} was pruned and stands first, {other.path} is the same model as it was before (method none): "
+            f"the first run is the one that all others are compared with; give the dense one first: {other.path} "
+            f"{first.path}"
+        )
 
 
 def _settings(first: Run, other: Run) -> list[tuple[str, str, object, object]]:

@@ -21,6 +21,7 @@ _FORM = {
     "empty": "is empty",
     "cut": "was cut",
     "unclosed_thought": "ends within a thought",
+    "gold_inside": "holds the gold among other words",
 }
 
 

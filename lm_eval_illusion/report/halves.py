@@ -39,8 +39,8 @@ HALVES: dict[str, str] = {
 NORMALISERS = ("chars", "sum", "bytes", "pmi")
 """Ways to normalise a choice's log-probability; the first one defines R."""
 
-MATCHERS = ("standard", "exact", "f1", "contained")
-"""Ways to match an answer with the golds; the first one defines G."""
+MATCHERS = ("standard", "exact", "f1", "contained", "anywhere")
+"""Ways to match an answer with the golds; the first one defines G, the last, of any length, is no part of it."""
 
 Half = ChoiceHalf | GenerationHalf | SeveralHalf | RankHalf | SpanHalf
 

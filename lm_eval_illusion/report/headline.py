@@ -145,13 +145,25 @@ def _excess(row: Row, distance: Distance, contrast: DistanceContrast, dense: str
         )
     size = f"{interval(contrast.excess_gap, sign=True)}, sign-flip p {probability(contrast.excess_p)}"
     if change == "widened":
-        return f"Against {distance} options the gap widened by {size}: pruning cost more answers than recognitions."
+        lost = f"Against {distance} options the gap widened by {size}: answers lost ground against recognition."
+        return lost + _copied(row, distance)
     if change == "narrowed":
-        return f"Against {distance} options the gap narrowed by {size}: pruning cost more recognitions than answers."
+        return f"Against {distance} options the gap narrowed by {size}: recognition lost ground against answers."
     if change == "stayed":
         assert contrast.excess_equivalence is not None
         return f"Against {distance} options the gap stayed within {contrast.excess_equivalence.margin:.2f} ({size})."
     return f"Against {distance} options no change of the gap is shown ({size}); what the interval holds stays possible."
+
+
+def _copied(row: Row, distance: Distance) -> str:
+    """The caveat of a gap that widened against far options alone."""
+    near = contrast_at(row.contrast, "near") if row.contrast else None
+    if distance == "near" or near is None or near.excess_gap is None or _changed(row, "near", near) == "widened":
+        return ""
+    return (
+        " By itself this may be copying: far options come from other passages, so that the gold alone stands in the "
+        "passage shown; it is near options, from the same passage, that show whether the answer is still recognised."
+    )
 
 
 def _changed(row: Row, distance: Distance, contrast: DistanceContrast) -> _Change:

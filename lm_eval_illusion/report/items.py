@@ -16,7 +16,7 @@ from lm_eval_illusion.report.render.safe import escape_invisible
 from lm_eval_illusion.report.runs import Document, HalfRecord, Run
 from lm_eval_illusion.report.schema import Example
 
-__all__ = ["examples", "item_lines", "items_digest", "items_text"]
+__all__ = ["count_turned", "examples", "item_lines", "items_digest", "items_text"]
 
 
 def item_lines(runs: Sequence[Run], labels: Sequence[str]) -> list[dict[str, Any]]:
@@ -151,6 +151,11 @@ def examples(items: Sequence[Item], documents: Mapping[str, Document], count: in
             )
         )
     return result
+
+
+def count_turned(items: Sequence[Item]) -> int:
+    """How many items went from both to recognition-only: what `examples` picks from."""
+    return sum(_turned(item) for item in items)
 
 
 def _turned(item: Item) -> bool:

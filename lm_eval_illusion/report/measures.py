@@ -100,6 +100,8 @@ class Failures(Plain):
     repeated: float | None
     cut: float | None
     unclosed_thought: float | None
+    gold_inside: float | None
+    """Wrong under G, yet a gold stands somewhere in the answer."""
     intervals: dict[str, Estimate]
     """The same shares with their intervals, by name, where they are known."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lm_eval_illusion.report.halves import HALVES
+from lm_eval_illusion.report.held_golds import held_note
 from lm_eval_illusion.report.join import Item
 from lm_eval_illusion.report.measures import ModelFigures
 from lm_eval_illusion.report.schema import LeakFigures, Note, Row
@@ -66,6 +67,9 @@ def comparison_notes(
         notes += _reference(row.dense, dense)
     for label, model in ((dense, row.dense), (pruned, row.pruned)):
         notes += _format(model, label)
+    for label, halves in ((dense, [i.dense for i in items]), (pruned, [i.pruned for i in items])):
+        held = held_note(halves, label)
+        notes += [held] if held else []
     notes += _rounding(row, dense, pruned, dtypes)
     for leak in leaks:
         allowed = leak.chance + 3 * (leak.chance * (1 - leak.chance) / leak.items) ** 0.5
@@ -88,9 +92,8 @@ def _reference(dense: ModelFigures, label: str) -> list[Note]:
     if written is not None and written < TOO_HARD:
         notes.append(
             _warning(
-                f"{label} answers only {written:.2f} of the questions before pruning: there is little to lose. "
-                "A base model "
-                "wants --num_fewshot 1, an instruct model --apply_chat_template."
+                f"{label} answers only {written:.2f} of the questions: there is little to lose. If the prompt is at "
+                "fault: a base model wants --num_fewshot 1, an instruct model --apply_chat_template."
             )
         )
     return notes
@@ -99,7 +102,7 @@ def _reference(dense: ModelFigures, label: str) -> list[Note]:
 def _format(model: ModelFigures | None, label: str) -> list[Note]:
     if model is None or model.failures is None:
         return []
-    shares = model.failures.model_dump(exclude={"intervals"})
+    shares = model.failures.model_dump(exclude={"intervals", "gold_inside"})
     high = [f"{share:.0%} {name.replace('_', ' ')}" for name, share in shares.items() if share and share > FORMAT_LOSS]
     if not high:
         return []

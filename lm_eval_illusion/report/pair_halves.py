@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictFloat, StrictInt, model_validator
 
+from lm_eval_illusion.pairs.answers import match
 from lm_eval_illusion.pairs.conditions import CONDITIONS
 
 __all__ = ["ChoiceHalf", "Common", "Fraction", "GenerationHalf", "Parting"]
@@ -130,4 +131,8 @@ class GenerationHalf(Common):
                 raise ValueError(f"{name} {score:g} lies outside 0 to 1")
         if self.valid and CONDITIONS[self.condition].recovers and self.control is None:
             raise ValueError(f"a valid {self.condition} record needs control")
+        if self.valid and self.right.get("anywhere") is None:  # an older run: its answer tells
+            there = match(self.answer, self.answers, self.language).anywhere
+            self.right["anywhere"] = there
+            self.flags["gold_inside"] = there and not self.right["standard"]
         return self

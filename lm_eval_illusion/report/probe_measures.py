@@ -35,7 +35,7 @@ class VerdictCounts(Plain):
     demoted_by_shown_alone: int
     """Demoted items that nothing but the display of the candidates, the gold among them, recovered."""
     failures: dict[str, dict[str, int]]
-    """verdict -> empty, repeated, cut, unclosed_thought -> items."""
+    """verdict -> empty, repeated, cut, unclosed_thought, gold_inside -> items."""
 
 
 class RecoveryFigures(Plain):

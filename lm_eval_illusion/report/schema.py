@@ -216,6 +216,8 @@ class Comparison(Plain):
     official: list[OfficialMean]
     leaks: list[LeakFigures]
     examples: list[Example]
+    turned_items: int
+    """Items that went from both to recognition-only (near, else far), of which `examples` shows some."""
 
 
 class Settings(Plain):
@@ -233,7 +235,7 @@ class ReportFile(Plain):
     """Everything the pages show."""
 
     schema_name: Literal["lm-eval-illusion/report"]
-    schema_version: Literal[5]
+    schema_version: Literal[6]
     tool_version: str
     items_sha256: str
     """Of items.jsonl, so that the two files of a stored report are known to belong together."""

@@ -43,7 +43,8 @@ def _base(run: Run, index: int, first: Run) -> str:
         same = bool(spec) and run.facts.identity.get("pretrained") == first.facts.identity.get("pretrained")
         return "dense" if index == 0 or same else _folder(run)
     unstructured = spec.get("pattern") in (None, "unstructured")
-    return f"{spec.get('method')} {_number(spec.get('sparsity')) if unstructured else spec.get('pattern')}"
+    method = str(spec.get("method")).rpartition(":")[2]  # of a user's own, the name alone; Runs has the module
+    return f"{method} {_number(spec.get('sparsity')) if unstructured else spec.get('pattern')}"
 
 
 def _told_apart(run: Run) -> dict[str, str]:
@@ -52,7 +53,9 @@ def _told_apart(run: Run) -> dict[str, str]:
     if not spec or spec.get("method") == "none":
         return {}
     seed = spec.get("prune_seed")
-    return {**settings_of(spec, _calibration(run)), **({} if seed is None else {"seed": str(seed)})}
+    method = str(spec.get("method"))
+    own = {"method": method} if ":" in method else {}
+    return {**own, **settings_of(spec, _calibration(run)), **({} if seed is None else {"seed": str(seed)})}
 
 
 def summarise_run(run: Run, label: str) -> RunSummary:

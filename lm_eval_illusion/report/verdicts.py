@@ -63,7 +63,7 @@ def item_verdict(halves: Halves) -> str | None:
 
 
 def form_failures(written: GenerationHalf) -> list[str]:
-    """How the form of an open answer failed: empty, repeated, cut, unclosed_thought; what is not known is left out."""
+    """How the form of an open answer failed, of `FLAGS`; what is not known is left out."""
     return [flag for flag in FLAGS if written.flags.get(flag)]
 
 

@@ -211,14 +211,20 @@ WRONG = {
         r"patterns: 124 is no text: write it in quotes, \"2:4\": bare, YAML",
     ),
     "bare no": ({"text": "calibration_languages: [en, no]\n"}, r"calibration_languages: False is no text: .*\"no\""),
-    "unknown key": ({"sparsity": [0.5]}, r"unknown key sparsity; expected some of models, methods, sparsities, pat"),
-    "key of a model": ({"models": [{"pretrained": "a", "dtype": "x"}]}, r"unknown key models\.0\.dtype; expected some"),
+    "unknown key": (
+        {"sparsity": [0.5]},
+        r"unknown key sparsity\. Did you mean sparsities\? Expected some of models, methods",
+    ),
+    "key of a model": (
+        {"models": [{"pretrained": "a", "dtype": "x"}]},
+        r"unknown key models\.0\.dtype\. Expected",
+    ),
     "method": (
         {"methods": ["wandaa"]},
         r"unknown method 'wandaa' \(did you mean 'wanda'\?\): expected one of .*magnitude, magnitude_global",
     ),
     "allocation": ({"allocations": ["owl2"]}, r"unknown allocation 'owl2' .*: expected one of .*uniform"),
-    "task": ({"tasks": ["nonsense"]}, r"unknown name 'nonsense'; expected a data set"),
+    "task": ({"tasks": ["nonsense"]}, r"unknown name 'nonsense'\. Expected a data set"),
     "option of the model": ({"model_args": {"dtyp": "x"}}, r"no option 'dtyp'\. Did you mean dtype\?"),
     "option of the sweep": ({"model_args": {"sparsity": 0.5}}, r"sparsity is an option of the sweep itself"),
     "sparsity": ({"sparsities": [1.5]}, r"sparsities\.0: input should be less than 1, found 1\.5"),

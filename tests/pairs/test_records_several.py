@@ -49,7 +49,7 @@ def test_gold_second_in_the_beam():
     out = process_beam(row("beam4"), several("Oslo", "the city of Paris", "Rome", ""))
     record = out["illusion"]
     assert (out["correct"], out["correct_first"]) == (1.0, 0.0)
-    assert record["right"] == {"standard": True, "exact": True, "f1": True, "contained": True}
+    assert record["right"] == {"standard": True, "exact": True, "f1": True, "contained": True, "anywhere": True}
     assert not any(record["right_first"].values())
     assert [o["answer"] for o in record["outputs"]] == ["Oslo", "the city of Paris", "Rome", ""]
     assert [o["logprob"] for o in record["outputs"]] == [-1.0, -2.0, -3.0, -4.0]
@@ -61,7 +61,13 @@ def test_gold_second_in_the_beam():
 
 def test_a_matcher_counts_over_all_outputs():
     record = process_beam(row("beam4"), several("it was Paris, they say", "Paris"))["illusion"]
-    assert record["outputs"][0]["right"] == {"standard": True, "exact": False, "f1": False, "contained": True}
+    assert record["outputs"][0]["right"] == {
+        "standard": True,
+        "exact": False,
+        "f1": False,
+        "contained": True,
+        "anywhere": True,
+    }
     assert record["right"]["exact"] is True
     assert record["right_first"]["exact"] is False
 

@@ -146,12 +146,13 @@ def test_generation():
     assert (out["exact_match"], out["f1"], out["correct"]) == (1.0, 1.0, 1.0)
     record = out["illusion"]
     assert record["answer"] == "The city of Paris"
-    assert record["right"] == {"standard": True, "exact": True, "f1": True, "contained": True}
+    assert record["right"] == {"standard": True, "exact": True, "f1": True, "contained": True, "anywhere": True}
     assert record["flags"] == {
         "empty": False,
         "cut": True,
         "repeated": False,
         "unclosed_thought": False,
+        "gold_inside": False,
         "non_finite": False,
     }
 

@@ -79,9 +79,9 @@ def verdicts(**counts):
         demoted_by={"beam8": 5, "sample": 7, "shown": 4, "oneshot": 0},
         demoted_by_shown_alone=2,
         failures={
-            "demoted": {"repeated": 1, "empty": 0, "cut": 0, "unclosed_thought": 0},
-            "recognised_only": {"repeated": 3, "empty": 0, "cut": 1, "unclosed_thought": 0},
-            "lost": {"repeated": 5, "empty": 2, "cut": 0, "unclosed_thought": 0},
+            "demoted": {"repeated": 1, "empty": 0, "cut": 0, "unclosed_thought": 0, "gold_inside": 4},
+            "recognised_only": {"repeated": 3, "empty": 0, "cut": 1, "unclosed_thought": 0, "gold_inside": 2},
+            "lost": {"repeated": 5, "empty": 2, "cut": 0, "unclosed_thought": 0, "gold_inside": 0},
         },
     )
 

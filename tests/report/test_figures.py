@@ -132,7 +132,7 @@ def test_sensitivity_and_unknown_pmi(tmp_path):
     for question in (*dense, *pruned):
         question.extra_right = {"sum": False, "pmi": None}
     table = build(tmp_path, dense, pruned).file.comparisons[0].rows[0].dense.near.sensitivity
-    assert table["chars"] == {"standard": 0.5, "exact": 0.5, "f1": 0.5, "contained": 0.5}
+    assert table["chars"] == {"standard": 0.5, "exact": 0.5, "f1": 0.5, "contained": 0.5, "anywhere": 0.5}
     assert table["sum"]["standard"] == -0.5
     assert table["pmi"]["standard"] is None
 

@@ -138,7 +138,7 @@ def test_items_that_are_missing_are_refused(stored):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda f: f.update(schema_version=4), r"no report of this version \(schema_version: Input should be 5\)"),
+        (lambda f: f.update(schema_version=4), r"no report of this version \(schema_version: Input should be 6\)"),
         (lambda f: f.update(comparisons=[]), r"damaged or edited report \(no comparison\)"),
         (lambda f: f.pop("runs"), r"no report of this version \(runs: Field required\)"),
         (lambda f: f["runs"].pop(), "runs that are named twice, or compared and not named"),

@@ -63,7 +63,11 @@ def test_markdown_is_inert(hostile):
     assert len(text) < 60_000
     bad = {c for c in text if unicodedata.category(c) in {"Cc", "Cf", "Zl", "Zp"}} - {"\n"}
     assert not bad
-    widths = [{line.count("|") for line in block.split("\n")} for block in text.split("\n\n") if block.startswith("|")]
+    widths = [
+        {line.count("|") for line in block.strip("\n").split("\n")}
+        for block in text.split("\n\n")
+        if block.startswith("|")
+    ]
     assert len(widths) > 10
     assert all(len(width) == 1 for width in widths)
 

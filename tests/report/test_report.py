@@ -59,7 +59,7 @@ def test_report_json_follows_the_shipped_schema(runs, tmp_path):
     again = ReportFile.model_validate_json(text)
     assert again == build_report(runs).file
     assert json.loads(SCHEMA.read_text()) == ReportFile.model_json_schema(), "write it again: see docs/report.md"
-    assert json.loads(text)["schema_version"] == 5
+    assert json.loads(text)["schema_version"] == 6
     broken = json.loads(text)
     broken["surprise"] = 1
     with pytest.raises(ValueError, match="surprise"):
@@ -232,6 +232,19 @@ def test_headline_in_words(tmp_path, dense, pruned, words):
     report = build_report([one, write_run(tmp_path / "b", pattern(pruned), pruning=receipt())])
     assert any("near" in line and words in line for line in report.file.headline)
     assert report.file.comparisons[0].headline[-1].startswith("Not shown by these numbers")
+
+
+def test_a_gap_that_widens_against_far_options_alone_may_be_copying(tmp_path):
+    dense, pruned = pattern("b" * 40), pattern("r" * 10 + "n" * 30)
+    for question in pruned:
+        question.far = True
+    both = pattern("b" * 10 + "r" * 30)
+    one, two, three = (write_run(tmp_path / n, q) for n, q in (("a", dense), ("b", pruned), ("c", both)))
+    said = {c.pruned: " ".join(c.headline) for c in build_report([one, two, three]).file.comparisons}
+    assert "the near gap is not interpretable" in said["b"]
+    assert "the gap widened by" in said["b"]
+    assert "By itself this may be copying" in said["b"]
+    assert "may be copying" not in said["c"]  # near options show it too
 
 
 def test_examples_are_turned_items(runs):

@@ -196,3 +196,28 @@ def test_an_export_or_pruning_of_another_checkpoint_is_refused(tmp_path, model, 
 def test_another_architecture_is_refused_whatever_it_was_left_as(tmp_path):
     with pytest.raises(IllusionError, match=r"the model's model_type differs: llama in .*, gpt2 in "):
         build_report([dense(tmp_path / "a"), ours(tmp_path / "b", model_type="gpt2")])
+
+
+# ------------------------------------------------------------------ which run comes first
+def test_a_pruned_run_before_its_own_dense_model_is_refused(tmp_path):
+    model = {"pretrained": "org/model"}
+    pruned, plain = ours(tmp_path / "pruned", "wanda", **model), dense(tmp_path / "dense")
+    with pytest.raises(IllusionError, match=r"pruned was pruned and stands first.*give the dense one first: .*dense "):
+        build_report([pruned, plain])
+    assert build_report([plain, pruned]).file.runs[1].label == "wanda 0.5"
+
+
+def test_two_pruned_runs_may_be_compared(tmp_path):
+    runs = [ours(tmp_path / method, method) for method in ("wanda", "ria")]
+    assert any("is the reference, yet" in text for text in texts(build_report(runs), "warning"))
+
+
+def test_a_method_of_the_users_own_is_named_without_its_module(tmp_path):
+    runs = [dense(tmp_path / "dense")]
+    model = {"pretrained": "org/model"}
+    runs += [ours(tmp_path / "one", "my_pkg.my_module:Mine", **model)]
+    assert [run.label for run in build_report(runs).file.runs] == ["dense", "Mine 0.5"]
+    assert build_report(runs).file.runs[1].pruning.method == "my_pkg.my_module:Mine"
+    runs += [ours(tmp_path / "two", "other:Mine", **model)]
+    labels = [run.label for run in build_report(runs).file.runs]
+    assert labels == ["dense", "Mine 0.5 method my_pkg.my_module:Mine", "Mine 0.5 method other:Mine"]

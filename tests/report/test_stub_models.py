@@ -212,7 +212,13 @@ def test_right_on_the_fifth_draw(rows):
 def test_only_repeating(rows):
     verdicts = rows["repeats"].pruned_probes.verdicts
     assert counts(rows["repeats"]) == {"lost": ITEMS}
-    assert verdicts.failures["lost"] == {"empty": 0, "cut": ITEMS, "repeated": ITEMS, "unclosed_thought": 0}
+    assert verdicts.failures["lost"] == {
+        "empty": 0,
+        "cut": ITEMS,
+        "repeated": ITEMS,
+        "unclosed_thought": 0,
+        "gold_inside": 0,
+    }
     assert {recovery(rows["repeats"], probe).hits for probe in ("shown", "beam4", "sample pass@8")} == {0}
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from lm_eval_illusion.errors import IllusionError
+from lm_eval_illusion.errors import IllusionError, did_you_mean
 from prune_hooks import PruneSpec
 from prune_hooks.spec import rests_on_mask
 from prune_hooks.spec_values import UNSTRUCTURED, parse_pattern
@@ -168,7 +168,8 @@ def _said(error: ValidationError) -> str:
     place = ".".join(str(part) for part in first["loc"])
     known: type[BaseModel] = SweptModel if first["loc"][:1] == ("models",) and len(first["loc"]) > 1 else SweepFile
     if first["type"] == "extra_forbidden":
-        return f"unknown key {place}; expected some of {', '.join(known.model_fields)}"
+        hint = did_you_mean(first["loc"][-1], known.model_fields)
+        return f"unknown key {place}.{hint} Expected some of {', '.join(known.model_fields)}"
     if first["type"] == "missing":
         return f"{place} is missing; expected at least models and methods"
     message = first["msg"].removeprefix("Value error, ")

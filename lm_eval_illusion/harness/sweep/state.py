@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from lm_eval_illusion import __version__
+from lm_eval_illusion.folders import make_folder
 from lm_eval_illusion.harness.sweep.plan import Point, Sweep
 
 FILE = "sweep.json"
@@ -65,7 +66,7 @@ class SweepState:
 
     def write(self) -> None:
         """Write sweep.json."""
-        self.out.mkdir(parents=True, exist_ok=True)
+        make_folder(self.out)
         made = {"schema": SCHEMA, "version": __version__, "points": [asdict(point) for point in self.points]}
         scratch = self.out / f"{FILE}.tmp"
         scratch.write_text(json.dumps(made, indent=1), encoding="utf-8")

@@ -11,8 +11,8 @@ from ..reading import Reading, read_answer
 from .common import all_fit, common, told
 from .controls import control_targets, hits, item_control, share
 
-MATCHERS = ("standard", "exact", "f1", "contained")
-"""The ways to be right; the first is G."""
+MATCHERS = ("standard", "exact", "f1", "contained", "anywhere")
+"""The ways to be right; the first is G, the last no part of it."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Judged:
     def right(self, valid: bool) -> dict[str, bool]:
         """Say under each matcher whether the answer is right; an invalid item's never is."""
         found = self.found
-        values = (found.standard, found.exact, found.near, found.contained)
+        values = (found.standard, found.exact, found.near, found.contained, found.anywhere)
         return {name: valid and value for name, value in zip(MATCHERS, values, strict=True)}
 
     @property
@@ -38,6 +38,7 @@ class Judged:
             "cut": None if self.finish is None else self.finish == "length",
             "repeated": self.reading.repeated,
             "unclosed_thought": self.reading.unclosed_thought,
+            "gold_inside": self.found.anywhere and not self.found.standard,
         }
 
 

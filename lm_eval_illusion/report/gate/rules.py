@@ -23,7 +23,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal, cast, get_args
 
-from lm_eval_illusion.errors import IllusionError
+from lm_eval_illusion.errors import IllusionError, did_you_mean
 from lm_eval_illusion.report.gate.metrics import METRICS, Metric
 
 __all__ = ["LEAST_ITEMS", "Rule", "Sure", "parse_rule"]
@@ -128,7 +128,8 @@ def _metrics(name: str, where: str) -> list[Metric]:
             if key.rpartition(" ")[2] in parts and folded(key.rpartition(" ")[0]) == asked
         ]
     if not found:
-        raise IllusionError(f"{where}: unknown metric {name.strip()!r}; known: {', '.join(METRICS)}")
+        hint = did_you_mean(name.strip(), METRICS)
+        raise IllusionError(f"{where}: unknown metric {name.strip()!r}.{hint} Known: {', '.join(METRICS)}")
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lm_eval_illusion.report.classes import QUADRANTS
+from lm_eval_illusion.report.columns import FLAGS
 from lm_eval_illusion.report.halves import MATCHERS, NORMALISERS
 from lm_eval_illusion.report.numbers import DASH, decimals, interval, percent
 from lm_eval_illusion.report.render.close_calls import parting_table, tied_table
@@ -64,7 +65,11 @@ def _sensitivity(comparison: Comparison) -> Table:
                 shown = (f"{decimals(before[m])} → {decimals(after[m])}" for m in MATCHERS)
                 rows.append([scope_name(row), d, n, *shown])
                 overall += row.scope == "overall"
-    note = f"Fixed in advance, before any result was seen: {NORMALISERS[0]} and {MATCHERS[0]}."
+    note = (
+        f"Fixed in advance, before any result was seen: {NORMALISERS[0]} and {MATCHERS[0]}. All matchers but "
+        "anywhere judge long answers as wrong; anywhere takes a gold wherever it "
+        "stands in the answer's line, as in a copier's."
+    )
     columns = ["scope", "options", "normaliser", *MATCHERS]
     title = "Gap under every normaliser and matcher"
     return Table(title, columns, rows, note, overall=overall or None, spare=((5,),))
@@ -80,16 +85,16 @@ def _form(comparison: Comparison) -> Table:
             [
                 scope_name(row),
                 label,
-                *(percent(s) for s in (shares.empty, shares.repeated, shares.cut, shares.unclosed_thought)),
+                *(percent(getattr(shares, flag)) for flag in FLAGS),
                 *(DASH if f is None else str(f.ties) for f in (model.near, model.far)),
                 decimals(model.exact),
                 decimals(model.f1),
                 decimals(model.char_f1),
             ]
         )
-    columns = ["scope", "model", "empty", "repeated", "cut", "unclosed thought", "ties near", "ties far"]
+    columns = ["scope", "model", *(flag.replace("_", " ") for flag in FLAGS), "ties near", "ties far"]
     columns += ["exact", "F1", "character F1"]
-    return Table("Form of the answers", columns, rows, spare=((6, 7), (5,), (10,)))
+    return Table("Form of the answers", columns, rows, spare=((7, 8), (5,), (11,)))
 
 
 def _ranks(comparison: Comparison) -> Table:

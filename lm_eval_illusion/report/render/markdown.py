@@ -15,6 +15,7 @@ from lm_eval_illusion.report.render.probe_tables import probe_tables
 from lm_eval_illusion.report.render.safe import inert_markdown, inert_prose
 from lm_eval_illusion.report.render.statement_tables import answers_table, statements_table, sweep_table
 from lm_eval_illusion.report.render.tables import comparison_tables, run_table
+from lm_eval_illusion.report.render.words import WORDS
 from lm_eval_illusion.report.schema import Comparison
 
 __all__ = ["render_markdown"]
@@ -49,6 +50,7 @@ def render_markdown(report: Report) -> str:
             graded=has_graded(file.comparisons),
             runs=run_table(file),
             comparisons=comparisons,
+            words=WORDS.items(),
         )
     )
 

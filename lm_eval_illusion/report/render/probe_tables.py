@@ -23,7 +23,7 @@ RUNGS = {
     "mc_letters": "letters",
 }
 """Steps of the ladder in words."""
-_FORM = ("repeated", "empty", "cut", "unclosed_thought")
+_FORM = ("repeated", "empty", "cut", "unclosed_thought", "gold_inside")
 _NAMES = [name.replace("_", " ") for name in VERDICTS]
 
 
