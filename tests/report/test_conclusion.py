@@ -214,8 +214,8 @@ def test_ranks_in_words(row):
 
 def test_a_loss_of_form_is_named(row):
     assert said(row, "not brought back the answer") == [
-        "Of the 29 not brought back the answer repeats itself in 8, is empty in 2 and was cut in 1: there the form "
-        "broke, and knowledge may be left."
+        "Of the 29 not brought back the answer repeats itself in 8, is empty in 2, was cut in 1 and holds the gold "
+        "among other words in 2: there the form broke, and knowledge may be left."
     ]
     whole = verdicts().model_copy(update={"failures": {}})
     assert not said(changed(row, pruned_probes=probes(verdicts=whole)), "form broke")
