@@ -206,3 +206,21 @@ def test_numbers():
     assert interval(Estimate(value=0.5, low=0.25, high=0.75, items=4, clusters=4)) == "0.50 [0.25, 0.75]"
     assert interval(Estimate(value=0.5, low=None, high=None, items=1, clusters=1)) == "0.50 [–]"
     assert interval(Estimate(value=None, low=None, high=None, items=0, clusters=0)) == "–"
+
+
+@pytest.mark.parametrize("text", ["1701", "16 June 1904", "illusion_mini", "字_字"])
+def test_numbers_and_names_stay_readable(text):
+    assert inert_markdown(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("1. item", "&#49;. item"),
+        ("12) item", "&#49;2&#41; item"),
+        ("_a_", "&#95;a&#95;"),
+        ("__b__", "&#95;&#95;b&#95;&#95;"),
+    ],
+)
+def test_lists_and_emphasis_are_inert(text, shown):
+    assert inert_markdown(text) == shown
