@@ -15,7 +15,7 @@ _JSON_UNSAFE = re.compile(
     "[\u007f-\u009f\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]"
 )
 _MARKDOWN = re.compile(r"[\\`*{}\[\]<>()#+!|~&:@$^]|(?<![^\W_])_|_(?![^\W_])")
-"""Underscores within words and numbers that no point or bracket makes a list stay: they are no markup."""
+"""Underscores within words and numbers that no point makes a list stay: they are no markup."""
 _WWW = re.compile(r"(?i)\bw(?=ww\.)")
 
 
@@ -41,7 +41,7 @@ def inert_markdown(text: str, limit: int = LIMIT) -> str:
     """`inert`, with all that Markdown or HTML could read as markup, a table bar or a link as character references."""
     shown = _MARKDOWN.sub(_reference, inert(text, limit))
     shown = _WWW.sub(_reference, shown)
-    return re.sub(r"^([-=.\s]|\d(?=\d*[.)]))", _reference, shown)
+    return re.sub(r"^([-=.\s]|\d(?=\d*\.(\s|$)))", _reference, shown)
 
 
 def inert_prose(text: str) -> str:
