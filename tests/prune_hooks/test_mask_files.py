@@ -9,7 +9,7 @@ from safetensors.torch import load_file, save_file
 
 from prune_hooks import PruneError, PruneSpec, prune, put_mask, save_mask
 from prune_hooks.foresight import check_spec
-from prune_hooks.mask_files import MaskFile
+from prune_hooks.mask_files import MaskFile, require_free
 from prune_hooks.mask_header import read_header
 from prune_hooks.targets import find_targets
 from tests.families import PRUNED, build, token_rows
@@ -354,3 +354,10 @@ def test_iterative_magnitude_pruning_with_rewinding(tmp_path):
     put(rival, by_lot)
     assert trained < learn(rival, 60, MaskFile(by_lot))
     assert json.loads(json.dumps(dict(read_header(mask).spec)))["method"] == "magnitude"
+
+
+def test_a_file_in_the_place_of_the_folder_is_named(tmp_path):
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(PruneError, match=r"mask\.st cannot be written, since .*file is no writable folder"):
+        require_free(tmp_path / "file" / "deep" / "mask.st")
+    require_free(tmp_path / "new" / "deep" / "mask.st")
