@@ -7,10 +7,12 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from lm_eval_illusion.pairs.sources import load_questions
+from lm_eval_illusion.report.schema import ReportFile
 from tests import families
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -92,9 +94,8 @@ def test_commands_run_as_written(command, workplace):
     assert done.returncode == 0, done.stderr[-3000:]
     out = re.search(r"--out(?:put_path)? (\S+)", command)
     if out:
-        written = (
-            "*.safetensors" if " export " in command else "report.md" if "--out " in command else "samples_*.jsonl"
-        )
+        kinds = {" export ": "*.safetensors", " pair ": "*_gen_sw.yaml", "--out ": "report.md"}
+        written = next((names for word, names in kinds.items() if word in command), "samples_*.jsonl")
         assert list((workplace / out[1]).rglob(written))
 
 
@@ -138,4 +139,5 @@ def test_option_table_names_every_option():
 def test_report_schema_is_what_the_readme_promises(workplace):
     made = sorted(workplace.rglob("report.json"))
     assert made, "the commands above wrote no report"
-    assert all(json.loads(path.read_text(encoding="utf-8"))["schema_version"] == 5 for path in made)
+    (asked,) = get_args(ReportFile.model_fields["schema_version"].annotation)
+    assert all(json.loads(path.read_text(encoding="utf-8"))["schema_version"] == asked for path in made)
