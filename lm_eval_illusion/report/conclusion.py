@@ -13,16 +13,17 @@ from lm_eval_illusion.report.probe_measures import ProbeFigures, RankFigures, Ve
 from lm_eval_illusion.report.schema import Comparison, Row, Settings
 from lm_eval_illusion.report.statements import MEDIAN, brought_back, find_recovery, statements
 
-__all__ = ["conclude", "conclude_all"]
+__all__ = ["FORM", "conclude", "conclude_all"]
 
 VERDICT_WORDS = {"demoted": "demoted", "recognised_only": "recognised only", "lost": "lost", "unprobed": "unprobed"}
-_FORM = {
+FORM = {
     "repeated": "repeats itself",
     "empty": "is empty",
     "cut": "was cut",
     "unclosed_thought": "ends within a thought",
     "gold_inside": "holds the gold among other words",
 }
+"""How the form of an answer failed -> what is said of it, in the order shown."""
 
 
 def conclude_all(
@@ -169,8 +170,8 @@ def _form(table: VerdictCounts | None) -> str:
         return ""
     names = ("recognised_only", "lost")
     count = sum(table.counts[name] for name in names)
-    counts = {flag: sum(table.failures.get(name, {}).get(flag, 0) for name in names) for flag in _FORM}
-    broken = [f"{words} in {counts[flag]}" for flag, words in _FORM.items() if counts[flag]]
+    counts = {flag: sum(table.failures.get(name, {}).get(flag, 0) for name in names) for flag in FORM}
+    broken = [f"{words} in {counts[flag]}" for flag, words in FORM.items() if counts[flag]]
     if not count or not broken:
         return ""
     told = _listed(broken)

@@ -47,7 +47,7 @@ def gather_curves(runs: Sequence[RunSummary], comparisons: Sequence[Comparison],
         sparsity = _sparsity(run.pruning)
         if run.pruning is None:
             why = "no pruning receipt: another backend"
-        elif run.pruning.method in (None, "none"):
+        elif not run.pruning.pruned:
             why = "not pruned"
         elif sparsity is None:
             why = "its receipt tells no sparsity"

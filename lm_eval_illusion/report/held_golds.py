@@ -23,22 +23,19 @@ def held_golds(answered: Sequence[Halves]) -> tuple[int, int, float]:
 
     Returns:
         Wrong answers; those of them in which a gold stands; in how many an option of the item's own that is wrong
-        stands (mean over its near options, far ones where it has none): what copying the passage would give.
+        stands (mean over its near options, far ones where it has none): what copying the passage would give. It is not
+        looked for, and 0, where no gold is held.
     """
-    wrong = held = 0
+    open_answers = [(h.generation, h.near or h.far) for h in answered if h.generation and h.generation.valid]
+    wrong = [(written, options) for written, options in open_answers if not written.right[MATCHERS[0]]]
+    held = sum(bool(written.right["anywhere"]) for written, _ in wrong)
     control = 0.0
-    for halves in answered:
-        written = halves.generation
-        if written is None or not written.valid or written.right[MATCHERS[0]]:
-            continue
-        wrong += 1
-        held += bool(written.right["anywhere"])
-        options = halves.near or halves.far
+    for written, options in wrong if held else ():
         others = [c for i, c in enumerate(options.choices) if i != options.gold] if options else []
         if others:
             found = sum(match(written.answer, [other], written.language).anywhere for other in others)
             control += found / len(others)
-    return wrong, held, control
+    return len(wrong), held, control
 
 
 def held_note(answered: Sequence[Halves], label: str) -> Note | None:

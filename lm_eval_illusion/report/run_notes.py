@@ -82,7 +82,7 @@ def run_notes(runs: Sequence[RunSummary], caches: Sequence[str | None]) -> list[
             shared.append(_Said("warning", "", run.label, why))
     notes += _merged(shared)
     for index, run in enumerate(runs):
-        pruned = run.pruning is not None and run.pruning.method not in (None, "none")
+        pruned = run.pruning is not None and run.pruning.pruned
         if pruned and index == 0:
             notes.append(_note("warning", f"The first run ({run.label}) is the reference, yet it was pruned itself."))
         reached = run.pruning.sparsity_reached if run.pruning else None

@@ -23,7 +23,7 @@ def _another_model(first: RunSummary, run: RunSummary) -> list[Note]:
         before, after = first.identity.get(name), run.identity.get(name)
         if before is None or after is None or before == after:
             continue
-        if name == "parameters" and _pruned(run) and _fewer(after, before):
+        if name == "parameters" and run.pruning and run.pruning.pruned and _fewer(after, before):
             continue  # whole structures were removed: the receipt says how many
         if name == "parameters" and _fewer(after, before):
             text = (
@@ -40,10 +40,6 @@ def _another_model(first: RunSummary, run: RunSummary) -> list[Note]:
     return notes
 
 
-def _pruned(run: RunSummary) -> bool:
-    return run.pruning is not None and run.pruning.method not in (None, "none")
-
-
 def _fewer(after: str, before: str) -> bool:
     return after.isdigit() and before.isdigit() and int(after) < int(before)
 
@@ -58,11 +54,9 @@ def _made_elsewhere(first: RunSummary, run: RunSummary) -> list[Note]:
         return [Note(level="info", text=text)]
     if run.pruning is None or run.pruning.method != "none":
         return []
-    if (loaded is None or loaded == first.identity.get("pretrained")) and not _pruned(first):
+    if loaded is None or loaded == first.identity.get("pretrained"):
         text = f"{run.label} was not pruned (method none): a comparison of a model with itself."
         return [Note(level="info", text=text)]
-    if loaded is None or loaded == first.identity.get("pretrained"):
-        return []  # of that very model, and refused as the wrong order before
     text = (
         f"{run.label} is the checkpoint {loaded}, left as it is: nothing tells what was done to it, with which "
         f"calibration text, or that it was made from {first.label}'s."

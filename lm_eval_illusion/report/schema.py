@@ -153,6 +153,11 @@ class PruningSummary(Plain):
     layers: list[LayerSparsity] | None
     """None where the receipt lists no matrices, or whole structures were removed instead of weights."""
 
+    @property
+    def pruned(self) -> bool:
+        """Whether anything was to be pruned: a dense model has a receipt too."""
+        return self.method not in (None, "none")
+
 
 class TaskAsked(Plain):
     """What must be the same for two runs of a task to be comparable."""

@@ -213,11 +213,12 @@ WRONG = {
     "bare no": ({"text": "calibration_languages: [en, no]\n"}, r"calibration_languages: False is no text: .*\"no\""),
     "unknown key": (
         {"sparsity": [0.5]},
-        r"unknown key sparsity\. Did you mean sparsities\? Expected some of models, methods",
+        r"unknown key sparsity\. Did you mean sparsities\? "
+        r"Expected some of models, methods, sparsities, pat",
     ),
     "key of a model": (
         {"models": [{"pretrained": "a", "dtype": "x"}]},
-        r"unknown key models\.0\.dtype\. Expected",
+        r"unknown key models\.0\.dtype\. Expected some",
     ),
     "method": (
         {"methods": ["wandaa"]},

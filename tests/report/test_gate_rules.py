@@ -60,7 +60,7 @@ def test_what_a_line_shows_is_a_rule_again(name):
         ("gap near == 0.1", "is no rule"),
         ("gap near = 0.1", "is no rule"),
         ("0.1 >= gap near", "is no rule"),
-        ("loss <= 0.1", "unknown metric 'loss'\. Known: gap near, excess gap near"),
+        ("loss <= 0.1", r"unknown metric 'loss'\. Known: gap near, excess gap near"),
         ("gap middle <= 0.1", "unknown metric 'gap middle'"),
         ("generaton drop <= 0.1", r"'generaton drop'\. Did you mean generation drop\? Known"),
         ("flips sideways <= 0.1", "unknown metric"),

@@ -73,9 +73,9 @@ def _barred(comparison: Comparison, dense: RunSummary, pruned: RunSummary) -> st
         if None not in (before, after) and before != after:
             return f"{pruned.label} is another model than {dense.label}: {name} {after} against {before}"
     alarms = [note.text for note in comparison.notes if note.level == "alarm"]
-    method = pruned.pruning.method if pruned.pruning else None
     moved = dense.identity.get("pretrained") != pruned.identity.get("pretrained")
-    if alarms and (method not in (None, "none") or moved):  # two runs of one dense model are alike by right
+    changed = moved or (pruned.pruning is not None and pruned.pruning.pruned)
+    if alarms and changed:  # two runs of one dense model are alike by right
         return alarms[0]
     return None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from lm_eval_illusion.report.conclusion import FORM
 from lm_eval_illusion.report.numbers import DASH, decimals, interval, probability
 from lm_eval_illusion.report.probe_measures import VERDICTS, ProbeFigures, RecoveryFigures
 from lm_eval_illusion.report.render.grid import Gloss, Table, by_scope
@@ -23,7 +24,6 @@ RUNGS = {
     "mc_letters": "letters",
 }
 """Steps of the ladder in words."""
-_FORM = ("repeated", "empty", "cut", "unclosed_thought", "gold_inside")
 _NAMES = [name.replace("_", " ") for name in VERDICTS]
 
 
@@ -144,10 +144,10 @@ def _forms(comparison: Comparison) -> Table:
         for verdict in VERDICTS[1:] if table else ():
             flags = table.failures.get(verdict, {}) if table else {}
             if table and table.counts[verdict]:
-                counts = [str(table.counts[verdict]), *(_count(flags.get(flag)) for flag in _FORM)]
+                counts = [str(table.counts[verdict]), *(_count(flags.get(flag)) for flag in FORM)]
                 rows.append((row, [label, verdict.replace("_", " "), *counts]))
     note = "Items whose open answer is wrong, by the form of that answer: a loss of form is not lost knowledge."
-    columns = ["model", "verdict", "items", *(flag.replace("_", " ") for flag in _FORM)]
+    columns = ["model", "verdict", "items", *(flag.replace("_", " ") for flag in FORM)]
     return by_scope("Form of the wrong answers", columns, rows, note, brief=False)
 
 

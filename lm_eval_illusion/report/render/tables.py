@@ -56,9 +56,7 @@ def _own_zeros(file: ReportFile) -> tuple[Gloss, ...]:
     found = [
         run.label
         for run in file.runs
-        if run.pruning is not None
-        and run.pruning.method in (None, "none")
-        and (run.pruning.sparsity_reached or 0.0) > OWN_ZEROS
+        if run.pruning is not None and not run.pruning.pruned and (run.pruning.sparsity_reached or 0.0) > OWN_ZEROS
     ]
     if not found:
         return ()
